@@ -1,0 +1,113 @@
+"""Every refusal and failure the service can answer with. Each knows its HTTP status and its machine-readable code.
+
+    FastmodeError
+    ├── CatalogError            the catalog cannot be used; the message names the key and the reasoning
+    └── ServiceError            something a client is told; carries status, code, param
+        ├── InvalidRequest      400  the body is wrong                        (code: invalid_value, ...)
+        │   ├── ContextLengthExceeded      the prompt does not fit the model's context window
+        │   └── TierNotOffered             the model is not sold at that tier
+        ├── Unauthorized        401
+        ├── ModelNotFound       404
+        ├── NotFound            404
+        ├── MethodNotAllowed    405
+        ├── BodyTooLarge        413
+        ├── UnsupportedMedia    415
+        ├── Contended           429  capacity exists, and others hold it: the queue is full or its deadline passed
+        ├── Unavailable         503  no capacity: no workers, draining, Redis away
+        └── Broken              500  a job failed, or its stream cannot be completed
+
+How an error looks on the wire is the business of each dialect in service.wire.
+"""
+
+
+class FastmodeError(Exception):
+    """Root of the tree."""
+
+
+class CatalogError(FastmodeError):
+    """The catalog cannot be used."""
+
+
+class ServiceError(FastmodeError):
+    """Something a client is told.
+
+    `reason` comes from a closed set and goes into the x-fastmode-reason header; `retry_after` is in seconds.
+    """
+
+    status = 500
+    code: str | None = None
+    reason: str | None = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        reason: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code if code is not None else type(self).code
+        self.param = param
+        self.reason = reason if reason is not None else type(self).reason
+        self.retry_after = retry_after
+
+
+class InvalidRequest(ServiceError):
+    status = 400
+    code = "invalid_value"
+
+
+class ContextLengthExceeded(InvalidRequest):
+    code = "context_length_exceeded"
+
+
+class TierNotOffered(InvalidRequest):
+    code = "tier_not_offered"
+
+
+class Unauthorized(ServiceError):
+    status = 401
+    code = "invalid_api_key"
+
+
+class ModelNotFound(ServiceError):
+    status = 404
+    code = "model_not_found"
+
+
+class NotFound(ServiceError):
+    status = 404
+    code = "not_found"
+
+
+class MethodNotAllowed(ServiceError):
+    status = 405
+    code = "method_not_allowed"
+
+
+class BodyTooLarge(ServiceError):
+    status = 413
+    code = "request_too_large"
+
+
+class UnsupportedMedia(ServiceError):
+    status = 415
+    code = "unsupported_media_type"
+
+
+class Contended(ServiceError):
+    status = 429
+    code = "rate_limit_exceeded"
+
+
+class Unavailable(ServiceError):
+    status = 503
+    code = "server_is_overloaded"
+
+
+class Broken(ServiceError):
+    status = 500
+    code = "server_error"

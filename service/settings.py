@@ -1,0 +1,87 @@
+"""One frozen settings value, read once from the environment at start. Everything a process needs to know but the catalog.
+
+Variables are the field names in upper case behind `FASTMODE_`; the one exception is `REDIS_URL`, which has its
+customary name. An unknown `FASTMODE_` variable or an impossible value is an error: a typo must not pass silently.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from service.errors import FastmodeError
+
+
+class SettingsError(FastmodeError):
+    """A variable is unknown or has an impossible value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All durations are in seconds, all sizes in bytes."""
+
+    redis_url: str = "redis://127.0.0.1:6379/0"
+    host: str = "127.0.0.1"
+    port: int = 8000
+    catalog: Path | None = None  # None: the catalog that ships with the package
+    metrics_dir: Path | None = None  # shared by all processes of a host, so that one /metrics speaks for all
+    metrics_port: int = 0  # a worker's own /metrics; 0: none
+    log_level: str = "warning"
+
+    body_max: int = 32 * 1024 * 1024
+    mailbox_max: int = 1024 * 1024  # undelivered text of one request; beyond: its stream fails
+    mailbox_pause: int = 64 * 1024  # undelivered text at which its sequence is paused; resumed at a quarter
+    stall_max: float = 30.0  # a client that does not read for this long is gone
+    keepalive_every: float = 10.0  # an SSE comment while a stream waits for its first token
+    event_wait_max: float = 60.0  # a started job silent for this long is lost
+    redis_timeout: float = 2.0  # one Redis command
+    reply_ttl: float = 10.0  # a gateway not heard of for this long is dead, and so are its jobs
+    drain_delay: float = 0.0  # between "not ready" and "not accepting", for load balancers to notice
+    grace: float = 30.0  # SIGTERM: streams may finish for this long
+
+    lease: float = 5.0  # a worker not heard of for this long has lost its jobs
+    attempts_max: int = 3  # claims of one job before it is set aside as one that kills its workers
+    flush_every: float = 0.010  # coalescing of tokens that are neither a first nor a last
+    lateness_max: float = 0.250  # mean lateness of events at which the emulator admits that it cannot keep up
+
+    def __post_init__(self) -> None:
+        for name in _durations():
+            if getattr(self, name) < 0:
+                raise SettingsError(f"{name.upper()} is {getattr(self, name)}; a duration cannot be negative")
+        if not 0 <= self.port <= 65535 or not 0 <= self.metrics_port <= 65535:
+            raise SettingsError("a port lies between 0 and 65535")
+        if not 0 < self.mailbox_pause <= self.mailbox_max:
+            raise SettingsError("FASTMODE_MAILBOX_PAUSE must be positive and at most FASTMODE_MAILBOX_MAX")
+        if self.lease < 0.1:
+            raise SettingsError("FASTMODE_LEASE below 0.1 s would lose jobs to scheduling noise")
+
+
+def read(environ: Mapping[str, str]) -> Settings:
+    """Settings from environment variables.
+
+    Raises SettingsError for an unknown variable behind `FASTMODE_` or a value that does not parse.
+    """
+    known = {_variable(field.name): field for field in fields(Settings)}
+    unknown = [name for name in environ if name.startswith("FASTMODE_") and name not in known]
+    if unknown:
+        raise SettingsError(f"unknown variable {unknown[0]}; known are: {', '.join(sorted(known))}")
+    given = {known[name].name: _parse(name, known[name].name, text) for name, text in environ.items() if name in known}
+    return Settings(**given)
+
+
+def _variable(name: str) -> str:
+    return "REDIS_URL" if name == "redis_url" else f"FASTMODE_{name.upper()}"
+
+
+def _parse(variable: str, name: str, text: str) -> Any:
+    default = getattr(Settings(), name)
+    if name in ("catalog", "metrics_dir"):
+        return Path(text) if text else None
+    try:
+        return type(default)(text)
+    except ValueError:
+        raise SettingsError(f"{variable} is {text!r}; it must be a {type(default).__name__}") from None
+
+
+def _durations() -> list[str]:
+    return [field.name for field in fields(Settings) if field.type in (float, "float")]
