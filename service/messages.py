@@ -5,8 +5,8 @@ The grammar of one job's events, as a gateway sees them after fencing:
     Started  (Delta | Delta of another choice)*  (Finished | Failed)
 
 - `epoch` counts the claims of a job. A frame of an older epoch than one already seen is stale and is dropped.
-- `offset` counts tokens of one choice from its beginning, in every epoch. A worker that takes over a dead one's job starts
-  again; the gateway drops what it has already relayed and notices a gap, so no token is lost or doubled.
+- `offset` counts tokens of one choice from its beginning, in every epoch. A worker that takes over a dead one's job
+  starts again; the gateway drops what it has already relayed and notices a gap, so no token is lost or doubled.
 - Delta.text is the wire-ready form: the JSON-escaped text of each token, without quotes, joined by newlines. A newline
   cannot occur inside JSON-escaped text, so an encoder makes n events of n tokens with one bytes.replace. Only the
   last tokens of a choice may be without text (those of a stop sequence): the text then has fewer pieces than `count`.

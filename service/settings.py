@@ -1,4 +1,4 @@
-"""One frozen settings value, read once from the environment at start. Everything a process needs to know but the catalog.
+"""One frozen settings value, read once from the environment at start: what a process needs to know but the catalog.
 
 Variables are the field names in upper case behind `FASTMODE_`; the one exception is `REDIS_URL`, which has its
 customary name. An unknown `FASTMODE_` variable or an impossible value is an error: a typo must not pass silently.

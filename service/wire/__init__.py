@@ -1,0 +1,1 @@
+"""The dialects, sans-IO: body to call, event to bytes, error to body."""

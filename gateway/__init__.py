@@ -1,0 +1,1 @@
+"""HTTP in, HTTP out: admits requests, queues jobs, relays their events."""

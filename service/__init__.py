@@ -1,0 +1,1 @@
+"""The shared heart. Imports nothing of ours; its shelves import downwards: edge, wire, meaning, facts."""

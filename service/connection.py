@@ -1,0 +1,55 @@
+"""Connections to Redis: one for commands, with a deadline on each, and one for reads that block.
+
+Commands are not retried here: a claim or an enqueue that was carried out but not answered must not be carried out
+twice. Who calls them knows whether to try again.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from service.errors import FastmodeError, Unavailable
+
+
+class UnfitRedis(FastmodeError):
+    """The server at REDIS_URL must not be used: it could silently throw jobs away."""
+
+
+def connect(url: str, timeout: float, *, blocking: float = 0.0) -> Redis:
+    """A client whose every command fails after `timeout` seconds, plus `blocking` for reads that wait on purpose."""
+    client: Redis = Redis.from_url(
+        url,
+        protocol=2,
+        decode_responses=False,
+        socket_timeout=timeout + blocking,
+        socket_connect_timeout=timeout,
+        retry=Retry(NoBackoff(), 0),
+    )
+    return client
+
+
+async def verify(redis: Redis) -> None:
+    """Raises UnfitRedis if the server evicts keys under memory pressure, Unavailable if it cannot be asked."""
+    with translated():
+        memory = await redis.info("memory")
+    policy = memory.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        raise UnfitRedis(
+            f"Redis has maxmemory-policy {policy}: it would throw queued jobs away when memory runs low; "
+            "set it to noeviction (CONFIG SET maxmemory-policy noeviction) or point REDIS_URL at another server"
+        )
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """The one seam where Redis trouble becomes ours."""
+    try:
+        yield
+    except (RedisError, OSError, TimeoutError) as error:
+        raise Unavailable(
+            "The queue cannot be reached right now. Please try again shortly.", reason="redis", retry_after=1
+        ) from error

@@ -1,0 +1,10 @@
+-- ARGV: job, epoch, job, epoch, ...
+-- Returns how many were this claim's to end. A stale owner's call changes nothing.
+local ended = 0
+for i = 1, #ARGV, 2 do
+  if redis.call('HGET', epochs, ARGV[i]) == ARGV[i + 1] then
+    forget(ARGV[i])
+    ended = ended + 1
+  end
+end
+return ended

@@ -1,0 +1,58 @@
+-- Every script of a pool's queue begins with this: the names of its keys, and what more than one of them does.
+--
+--   bands[b]   ZSET   queued job -> start tag; band 1 is served before band 2
+--   jobs       HASH   job -> payload; a job whose payload is gone has been cancelled
+--   places     HASH   job -> "enqueued_ms deadline_ms band tag": where a job goes when it is handed back
+--   epochs     HASH   job -> number of claims, the fencing token
+--   attempts   HASH   job -> claims that ended with a lost worker, and the one under way
+--   leases     ZSET   claimed job -> time its lease runs out (ms)
+--   owners     HASH   claimed job -> worker
+--   workers    ZSET   worker -> time until which it counts as alive (ms)
+--   tags       HASH   tenant -> finish tag of its last job; `clock` STRING is the virtual time of fair queueing
+--   bell       LIST   one element wakes one idle worker
+--   control    STREAM cancel, pause and resume, read by every worker of the pool
+--   bytes      STRING size of all payloads held
+--
+-- Invariant: a job with a place is in exactly one of a band or leases.
+local bands = { KEYS[1], KEYS[2], KEYS[3] }
+local jobs, places, epochs, attempts = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local leases, owners, workers = KEYS[8], KEYS[9], KEYS[10]
+local tags, clock, bell, control, bytes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function queued()
+  return redis.call('ZCARD', bands[1]) + redis.call('ZCARD', bands[2]) + redis.call('ZCARD', bands[3])
+end
+
+local function drop_payload(job)
+  redis.call('DECRBY', bytes, redis.call('HSTRLEN', jobs, job))
+  redis.call('HDEL', jobs, job)
+end
+
+local function forget(job)
+  drop_payload(job)
+  for _, band in ipairs(bands) do
+    redis.call('ZREM', band, job)
+  end
+  redis.call('HDEL', places, job)
+  redis.call('HDEL', epochs, job)
+  redis.call('HDEL', attempts, job)
+  redis.call('HDEL', owners, job)
+  redis.call('ZREM', leases, job)
+end
+
+-- A claimed job goes back to where it stood: its old tag puts it before everything that came later.
+local function hand_back(job)
+  redis.call('ZREM', leases, job)
+  redis.call('HDEL', owners, job)
+  local place = redis.call('HGET', places, job)
+  if not place or redis.call('HEXISTS', jobs, job) == 0 then
+    forget(job)
+    return
+  end
+  local band, tag = place:match('^%d+ %d+ (%d+) (%S+)$')
+  redis.call('ZADD', bands[tonumber(band)], tag, job)
+  redis.call('LPUSH', bell, 1)
+end

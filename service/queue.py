@@ -1,0 +1,201 @@
+"""The queue of one pool, in Redis. What it promises:
+
+- A job is handed to one worker at a time: a claim takes a lease and raises the job's epoch. When the lease runs out the
+  job can be claimed again, a bounded number of times.
+- A worker that lost its lease cannot end or hand back the job: both compare the epoch.
+- Strict priority between bands; start-time fair queueing between tenants within one, weighted.
+- A cancelled job is never claimed again, whether it was queued or running.
+- It holds a bounded number of jobs and of bytes; a job that waited too long is refused, not served late.
+- Nothing polls: an enqueue rings a bell that wakes one idle worker. Whatever is missed is found within a lease.
+
+Jobs are delivered at least once, since a worker can die between its last event and `finish`. Their events carry epoch
+and offset, so that a gateway relays each token once (see service.messages).
+
+The scripts in service/lua hold the policy; this module only names keys and converts values.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.resources import files
+from typing import Any, Literal
+
+from redis.asyncio import Redis
+
+from service.connection import translated
+from service.errors import Contended, Unavailable
+from service.messages import Job, decode_job, encode_job
+
+BANDS = 3
+_KEYS = (
+    *(f"band:{band}" for band in range(BANDS)),
+    *(
+        "jobs",
+        "places",
+        "epochs",
+        "attempts",
+        "leases",
+        "owners",
+        "workers",
+        "tags",
+        "clock",
+        "bell",
+        "control",
+        "bytes",
+    ),
+)
+
+
+class Verdict(StrEnum):
+    RUN = "run"
+    LATE = "late"
+    POISON = "poison"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job as a worker got it. `queued` is how long it waited since it was submitted, in seconds."""
+
+    job: Job
+    epoch: int
+    queued: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A word from a gateway about a running job."""
+
+    verb: Literal["cancel", "pause", "resume"]
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one pool's queue may hold: jobs, bytes of payload, and seconds of waiting."""
+
+    jobs: int
+    bytes: int
+    wait: float
+
+
+class Queue:
+    """One pool's queue. Every method is one round trip, and raises Unavailable when Redis does not answer in time."""
+
+    def __init__(self, redis: Redis, pool: str) -> None:
+        self.pool = pool
+        self._redis = redis
+        self._keys = [f"fm:{{{pool}}}:{key}" for key in _KEYS]
+        self._bell, self._control, self._workers = (self._key(name) for name in ("bell", "control", "workers"))
+        self._scripts = {name: redis.register_script(_source(name)) for name in _SCRIPTS}
+
+    async def enqueue(self, job: Job, bounds: Bounds) -> int:
+        """Make the job visible to workers; returns how many were ahead of it.
+
+        Raises Contended when the queue is full and Unavailable when the pool has no living worker.
+        """
+        wait_ms = max(1, int(bounds.wait * 1000))
+        share = repr(job.cost / job.weight)
+        verdict, ahead = await self._run(
+            "enqueue", job.id, encode_job(job), job.tenant, share, job.band + 1, bounds.jobs, bounds.bytes, wait_ms
+        )
+        if verdict == b"full":
+            raise Contended(
+                f"The queue of this tier is full ({ahead} requests wait). Please try again in 1s.",
+                reason="queue_full",
+                retry_after=1,
+            )
+        if verdict == b"no_workers":
+            raise Unavailable(
+                "No capacity serves this tier at the moment. Please try again later.",
+                reason="no_workers",
+                retry_after=5,
+            )
+        return int(ahead)
+
+    async def claim(self, worker: str, free: int, lease: float, attempts_max: int) -> list[Claim]:
+        """At most `free` jobs to run, and any number to refuse. Requeues jobs whose lease ran out first."""
+        rows = await self._run("claim", worker, free, int(lease * 1000), attempts_max)
+        return [_claim(row) for row in rows]
+
+    async def renew(self, worker: str, lease: float, held: Iterable[tuple[str, int]]) -> list[str]:
+        """Keep the leases of all held (job, epoch); returns the jobs this worker has lost."""
+        lost = await self._run("renew", worker, int(lease * 1000), *_flat(held))
+        return [job.decode() for job in lost]
+
+    async def finish(self, ended: Sequence[tuple[str, int]]) -> int:
+        """Forget jobs that have ended; returns how many this claim still owned."""
+        return int(await self._run("finish", *_flat(ended)))
+
+    async def release(self, worker: str, held: Iterable[tuple[str, int]] = ()) -> int:
+        """Hand jobs back to the front of the queue and stop counting as alive."""
+        return int(await self._run("release", worker, *_flat(held)))
+
+    async def cancel(self, job: str) -> Literal["queued", "running", "gone"]:
+        """Nobody wants this job any more, wherever it is."""
+        where: Literal["queued", "running", "gone"] = (await self._run("cancel", job)).decode()
+        return where
+
+    async def tell(self, control: Control) -> None:
+        """Send a word to whichever worker runs the job."""
+        with translated():
+            await self._redis.xadd(self._control, {control.verb: control.job}, maxlen=10_000)
+
+    async def controls(self, blocking: Redis, after: str, block: float) -> tuple[list[Control], str]:
+        """Words sent after the given id, and the id to continue from; waits up to `block` seconds for the first."""
+        with translated():
+            answer: Any = await blocking.xread({self._control: after}, block=int(block * 1000), count=256)
+        if not answer:
+            return [], after
+        [(_, entries)] = answer
+        words = [Control(verb.decode(), job.decode()) for _, fields in entries for verb, job in fields.items()]
+        return words, entries[-1][0].decode()
+
+    async def last_control(self) -> str:
+        """The id of the newest word, from which a worker that starts now has to listen."""
+        with translated():
+            newest: Any = await self._redis.xrevrange(self._control, count=1)
+        return newest[0][0].decode() if newest else "0-0"
+
+    async def listen(self, blocking: Redis, block: float) -> bool:
+        """Wait up to `block` seconds for the bell, on a connection of its own; False if it did not ring."""
+        with translated():
+            return await blocking.blpop([self._bell], timeout=block) is not None
+
+    async def depth(self) -> int:
+        """How many jobs are queued."""
+        with translated():
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for band in range(BANDS):
+                    pipe.zcard(self._keys[band])
+                return sum(await pipe.execute())
+
+    async def alive(self) -> int:
+        """How many workers have been heard of within their lease."""
+        with translated():
+            seconds, micros = await self._redis.time()
+            return int(await self._redis.zcount(self._workers, seconds * 1000 + micros // 1000, "+inf"))
+
+    async def _run(self, script: str, *arguments: Any) -> Any:
+        with translated():
+            return await self._scripts[script](keys=self._keys, args=arguments)
+
+    def _key(self, name: str) -> str:
+        return self._keys[_KEYS.index(name)]
+
+
+def _claim(row: list[Any]) -> Claim:
+    verdict, epoch, queued_ms, payload = row
+    return Claim(decode_job(payload), int(epoch), queued_ms / 1000, Verdict(verdict.decode()))
+
+
+def _flat(pairs: Iterable[tuple[str, int]]) -> list[str | int]:
+    return [part for pair in pairs for part in pair]
+
+
+_SCRIPTS = ("enqueue", "claim", "renew", "finish", "release", "cancel")
+
+
+def _source(name: str) -> str:
+    folder = files("service") / "lua"
+    return (folder / "prelude.lua").read_text() + (folder / f"{name}.lua").read_text()

@@ -1,0 +1,77 @@
+"""The way back: one stream per gateway process, whose every entry is one flush with events of any number of requests.
+
+- A worker writes only to a stream that exists. The gateway makes it and keeps it alive; when the gateway has died the
+  stream expires, the next write is refused, and the worker drops that gateway's jobs.
+- The stream is bounded: by the gateway, which trims what it has read, and by a length at which the oldest entries go. A
+  gateway that falls that far behind sees the gap in its offsets.
+"""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from redis.asyncio import Redis
+
+from service.connection import translated
+from service.messages import Event, decode_events, encode_events
+
+_LENGTH_MAX = 8192
+_READ_MAX = 64
+
+
+def _key(gateway: str) -> str:
+    return f"fm:reply:{{{gateway}}}"
+
+
+async def write(redis: Redis, flush: Mapping[str, list[Event]]) -> list[str]:
+    """Send each gateway its events, in one round trip; returns the gateways that are gone.
+
+    Raises Unavailable when Redis does not answer in time; the events may then have arrived or not, and may be sent
+    again.
+    """
+    with translated():
+        if len(flush) == 1:
+            [(gateway, events)] = flush.items()
+            answers = [await _append(redis, gateway, events)]
+        else:
+            async with redis.pipeline(transaction=False) as pipe:
+                for gateway, events in flush.items():
+                    _append(pipe, gateway, events)
+                answers = await pipe.execute()
+    return [gateway for gateway, answer in zip(flush, answers, strict=True) if answer is None]
+
+
+def _append(redis: Redis, gateway: str, events: list[Event]):  # type: ignore[no-untyped-def] # awaitable, or the pipeline
+    return redis.xadd(_key(gateway), {b"f": encode_events(events)}, maxlen=_LENGTH_MAX, nomkstream=True)
+
+
+class Inbox:
+    """A gateway's own reply stream. `commands` carries commands; `blocking` is a connection for waiting reads alone."""
+
+    def __init__(self, commands: Redis, blocking: Redis, gateway: str, ttl: float) -> None:
+        self._commands = commands
+        self._blocking = blocking
+        self._key = _key(gateway)
+        self._ttl_ms = int(ttl * 1000)
+        self._last = "0-0"
+        self._keep = commands.register_script((files("service") / "lua" / "keep.lua").read_text())
+
+    async def keep_alive(self) -> None:
+        """Make the stream if it is not there, put off its expiry, and trim what has been read."""
+        with translated():
+            await self._keep(keys=[self._key], args=[self._ttl_ms, self._last])
+
+    async def read(self, block: float) -> list[Event]:
+        """Events in the order they were written, waiting up to `block` seconds for the first."""
+        with translated():
+            answer: Any = await self._blocking.xread({self._key: self._last}, block=int(block * 1000), count=_READ_MAX)
+        if not answer:
+            return []
+        [(_, entries)] = answer
+        self._last = entries[-1][0].decode()
+        return [event for _, fields in entries if b"f" in fields for event in decode_events(fields[b"f"])]
+
+    async def remove(self) -> None:
+        """Leave nothing behind."""
+        with translated():
+            await self._commands.delete(self._key)

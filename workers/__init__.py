@@ -1,0 +1,1 @@
+"""Lease jobs, run an engine, send events back."""
