@@ -1,0 +1,102 @@
+"""Runs one command so that it cannot outlive the process that asked for it, however that process ends.
+
+Run as a script, `python -I -S guard.py DIRECTORY COMMAND ARGUMENT...`, with a pipe for standard input whose other end
+only the parent holds. It knows nothing of what it guards, and of Python only what starts in 10 ms.
+
+- The parent ends, or closes the pipe (end of file): the command gets SIGTERM, and SIGKILL after `LAST_WORDS` seconds.
+- SIGTERM to the guard is passed on to the command, as often as it comes; the parent decides how long to wait.
+- SIGINT and SIGHUP of a terminal concern the parent alone: guard and command have a session of their own.
+- The command ends: what is left of its process group is killed, and the guard ends with the command's exit code,
+  128 + n after signal n, as a shell reports it.
+- DIRECTORY is what the processes of one parent share. Each of them holds a shared lock on it; whoever can turn his
+  into an exclusive one is the last, and removes it.
+"""
+
+import fcntl
+import os
+import select
+import signal
+import sys
+
+LAST_WORDS = 2.0
+NOT_FOUND = 127
+
+
+def main(directory: str, command: list[str]) -> int:
+    lock = os.open(directory, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    try:
+        return _guard(command)
+    finally:
+        _remove_if_last(directory, lock)
+
+
+def _guard(command: list[str]) -> int:
+    wakes = _signals_to_pipe()
+    child = _start(command)
+    if child is None:
+        return NOT_FOUND
+    watched, killing = [sys.stdin.fileno(), wakes], False
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            _signal_group(child, signal.SIGKILL)
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+        ready, _, _ = select.select(watched, [], [], LAST_WORDS if killing else None)
+        if not ready:
+            _signal_group(child, signal.SIGKILL)
+        if wakes in ready and signal.SIGTERM in os.read(wakes, 512):
+            os.kill(child, signal.SIGTERM)
+        if sys.stdin.fileno() in ready and not os.read(sys.stdin.fileno(), 512):
+            os.kill(child, signal.SIGTERM)
+            watched, killing = [wakes], True
+
+
+def _signals_to_pipe() -> int:
+    """A descriptor from which every SIGCHLD and SIGTERM can be read: none is lost between a check and a wait."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    return reading
+
+
+def _start(command: list[str]) -> int | None:
+    nothing = (os.POSIX_SPAWN_OPEN, sys.stdin.fileno(), os.devnull, os.O_RDONLY, 0)
+    try:
+        return os.posix_spawnp(
+            command[0],
+            command,
+            os.environ,
+            file_actions=[nothing],
+            setpgroup=0,
+            setsigdef=[signal.SIGINT, signal.SIGHUP],
+        )
+    except OSError as error:
+        print(f"cannot run {command[0]}: {error.strerror}", file=sys.stderr)
+        return None
+
+
+def _signal_group(leader: int, number: int) -> None:
+    try:
+        os.killpg(leader, number)
+    except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+        return
+
+
+def _remove_if_last(directory: str, lock: int) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    import shutil  # slow to load, and most guards are not the last
+
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
