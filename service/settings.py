@@ -11,6 +11,8 @@ from typing import Any
 
 from service.errors import FastmodeError
 
+BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
 
 class SettingsError(FastmodeError):
     """A variable is unknown or has an impossible value."""
@@ -23,14 +25,16 @@ class Settings:
     redis_url: str = "redis://127.0.0.1:6379/0"
     host: str = "127.0.0.1"
     port: int = 8000
+    reuse_port: bool = False  # several gateway processes listen on one port, and the kernel spreads connections
     catalog: Path | None = None  # None: the catalog that ships with the package
     metrics_dir: Path | None = None  # shared by all processes of a host, so that one /metrics speaks for all
     metrics_port: int = 0  # a worker's own /metrics; 0: none
     log_level: str = "warning"
 
     body_max: int = 32 * 1024 * 1024
-    mailbox_max: int = 1024 * 1024  # undelivered text of one request; beyond: its stream fails
-    mailbox_pause: int = 64 * 1024  # undelivered text at which its sequence is paused; resumed at a quarter
+    queue_bytes_max: int = 1024 * 1024 * 1024  # bodies of one pool in Redis, queued and running
+    mailbox_max: int = 256 * 1024  # undelivered text of one request; beyond: its stream fails
+    mailbox_pause: int = 8 * 1024  # undelivered text at which its sequence is paused; it goes on when that is read
     stall_max: float = 30.0  # a client that does not read for this long is gone
     keepalive_every: float = 10.0  # an SSE comment while a stream waits for its first token
     event_wait_max: float = 60.0  # a started job silent for this long is lost
@@ -77,6 +81,10 @@ def _parse(variable: str, name: str, text: str) -> Any:
     default = getattr(Settings(), name)
     if name in ("catalog", "metrics_dir"):
         return Path(text) if text else None
+    if isinstance(default, bool):
+        if text.lower() not in BOOLEANS:
+            raise SettingsError(f"{variable} is {text!r}; it must be one of {', '.join(BOOLEANS)}")
+        return BOOLEANS[text.lower()]
     try:
         return type(default)(text)
     except ValueError:
