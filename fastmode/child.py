@@ -96,13 +96,17 @@ class Child:
             self._guard.terminate()
 
     def wait(self, seconds: float) -> bool:
-        """Whether the process is gone; after `seconds` at the latest."""
+        """Whether the process is gone; answers after `seconds` at the latest."""
         return self._gone.wait(seconds)
 
-    def kill(self) -> bool:
-        """The command is gone after the guard's last words, two seconds; False if even that failed."""
+    def let_go(self) -> None:
+        """The guard acts as if this process had ended: the command is gone within its last words, two seconds."""
         _pipe(self._guard.stdin).close()
-        return self.wait(KILL_WAIT)
+
+    def last_words(self) -> str:
+        """How it ended and what it said last, for a person to read."""
+        end = "It does not end" if self.code is None else f"It ended with exit code {self.code}"
+        return "\n  ".join([f"{end} and said:" if self.tail else f"{end} and said nothing.", *self.tail])
 
     def _read(self) -> None:
         output = _pipe(self._guard.stdout)

@@ -7,11 +7,11 @@ import importlib.util
 import platform
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fastmode.child import Child, Lair, nothing
+from fastmode.child import KILL_WAIT, Child, Lair
 from service.errors import FastmodeError
 
 START_DEADLINE = 10.0  # seconds; it takes 0.05
@@ -24,29 +24,42 @@ class EmbeddedError(FastmodeError):
 
 @contextmanager
 def valkey() -> Iterator[str]:
-    """The URL of a server that lives as long as the context."""
+    """The URL of a server that lives as long as the context. Raises EmbeddedError."""
     with Lair() as lair:
-        server = start(lair)
+        server = Child(NAME, command(lair), {}, lair)
         try:
+            await_answer(server, lair)
             yield url(lair)
         finally:
-            server.kill()
+            _stop(server)
 
 
-def start(lair: Lair, on_exit: Callable[[Child], None] = nothing) -> Child:
-    """A server that answers. Raises EmbeddedError."""
-    path = _socket(lair)
-    path.unlink(missing_ok=True)
-    server = Child(NAME, _command(binary(), path), {}, lair, on_exit=on_exit)
+def command(lair: Lair) -> list[str]:
+    """What starts the server. Raises EmbeddedError."""
+    options = {
+        "port": "0",
+        "unixsocket": str(_socket(lair)),
+        "unixsocketperm": "700",
+        "dir": str(lair.path),
+        "save": "",
+        "appendonly": "no",
+        "maxmemory-policy": "noeviction",
+        "daemonize": "no",
+        "loglevel": "warning",
+    }
+    return [str(binary()), *(word for name, value in options.items() for word in (f"--{name}", value))]
+
+
+def await_answer(server: Child, lair: Lair) -> None:
+    """Returns when the server answers. Raises EmbeddedError when it ends or says nothing for too long."""
     deadline = time.monotonic() + START_DEADLINE
-    while not _answers(path):
+    while not _answers(_socket(lair)):
         if not server.running or time.monotonic() > deadline:
-            server.kill()
+            _stop(server)
             raise EmbeddedError(
-                "the embedded Valkey does not start; set REDIS_URL to use a server of your own. " + said(server)
+                f"the embedded Valkey does not start; set REDIS_URL to use a server of your own. {server.last_words()}"
             )
         time.sleep(0.005)
-    return server
 
 
 def url(lair: Lair) -> str:
@@ -70,27 +83,13 @@ def binary() -> Path:
     )
 
 
-def said(child: Child) -> str:
-    return f"It ended with exit code {child.code} and said:\n  " + "\n  ".join(child.tail or ["(nothing)"])
+def _stop(server: Child) -> None:
+    server.let_go()
+    server.wait(KILL_WAIT)
 
 
 def _socket(lair: Lair) -> Path:
     return lair.path / "valkey.sock"
-
-
-def _command(binary: Path, path: Path) -> list[str]:
-    options = {
-        "port": "0",
-        "unixsocket": str(path),
-        "unixsocketperm": "700",
-        "dir": str(path.parent),
-        "save": "",
-        "appendonly": "no",
-        "maxmemory-policy": "noeviction",
-        "daemonize": "no",
-        "loglevel": "warning",
-    }
-    return [str(binary), *(word for name, value in options.items() for word in (f"--{name}", value))]
 
 
 def _answers(path: Path) -> bool:
