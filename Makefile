@@ -1,0 +1,56 @@
+# `make up` runs the service, `make test` and `make check` judge it, `make lock` refreshes the locked requirements.
+# Everything lands in .venv; remove it with `make clean`.
+#
+#   make up PORT=8001 HOST=0.0.0.0 CATALOG=my.toml GATEWAYS=2
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -q
+LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11
+# Only what is said on make's own command line: HOST and PORT in an environment usually mean something else.
+said = $(if $(findstring command,$(origin $(1))),$(2) "$($(1))")
+
+.PHONY: up test check lock bench clean
+.DELETE_ON_ERROR:
+
+up: .venv/runs
+	@exec $(BIN)/fastmode up --follow-parent \
+		$(call said,HOST,--host) $(call said,PORT,--port) $(call said,CATALOG,--catalog) $(call said,GATEWAYS,--gateways)
+
+test: .venv/tests
+	$(BIN)/python -m pytest $(ARGS)
+
+check: .venv/tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/runs
+	$(BIN)/python -m loadtests.bench $(ARGS)
+
+# Two locks from one resolution: the second is the first and what tests and checks need beside it.
+lock:
+	$(LOCK) pyproject.toml --extra build $(UPGRADE) -o requirements.lock
+	$(LOCK) pyproject.toml --extra build --extra dev $(UPGRADE) -c requirements.lock -o requirements-dev.lock
+
+clean:
+	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not found: install Python 3.11 or later, or name it: make PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "$$($(PYTHON) --version) is too old: Python 3.11 or later is needed; name one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
+
+# The stamps are newer than what they were made from, so a second start installs nothing.
+.venv/runs: requirements.lock pyproject.toml | .venv/bin/python
+	@echo "installing the locked requirements into .venv"
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/tests: .venv/runs requirements-dev.lock
+	@echo "installing what tests and checks need into .venv"
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
