@@ -1,0 +1,174 @@
+"""A TOML file read key by key: every key is known, typed and within its bounds, or the error names it and its line.
+
+Knows TOML and nothing of what a catalog means.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from service.errors import CatalogError
+
+Path_ = tuple[str, ...]
+
+_KEY = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
+_DOTTED = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
+_HEADER = re.compile(rf"\s*\[\s*({_DOTTED})\s*\]")
+_ASSIGNMENT = re.compile(rf"\s*({_DOTTED})\s*=")
+_MISSING: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One TOML file. `lines` maps a key's path to the line it stands on."""
+
+    name: str
+    values: Mapping[str, Any]
+    lines: Mapping[Path_, int]
+
+    @classmethod
+    def read(cls, path: Path) -> "Document":
+        """Raises CatalogError: the file cannot be read or is not TOML."""
+        try:
+            text = path.read_text(encoding="utf-8")
+            values = tomllib.loads(text, parse_float=Decimal)  # exact: prices become integers
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise CatalogError(f"{path}: cannot be read as TOML: {error}") from error
+        return cls(path.name, values, _index(text))
+
+    def root(self) -> "Table":
+        return Table(self, (), self.values)
+
+    def error(self, path: Path_, why: str) -> CatalogError:
+        """An error that names the key, the reasoning and the nearest line known."""
+        known = (self.lines[path[:size]] for size in range(len(path), 0, -1) if path[:size] in self.lines)
+        line = next(known, None)
+        place = f"{self.name}:{line}" if line else self.name
+        return CatalogError(f"{place}: {dotted(path)}: {why}")
+
+
+@dataclass(slots=True)
+class Table:
+    """One table. Reading a key marks it as known; `done` raises for the keys that nobody asked for."""
+
+    document: Document
+    path: Path_
+    values: Mapping[str, Any]
+    _known: set[str] = field(default_factory=set)
+
+    def error(self, key: str, why: str) -> CatalogError:
+        return self.document.error((*self.path, key), why)
+
+    def done(self) -> None:
+        unknown = [key for key in self.values if key not in self._known]
+        if unknown:
+            raise self.error(unknown[0], f"unknown key; known here are {', '.join(sorted(self._known))}")
+
+    def skip(self, *keys: str) -> None:
+        """These keys are read elsewhere."""
+        self._known.update(keys)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def text(self, key: str, default: Any = _MISSING) -> str:
+        value = self._get(key, default)
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(key, f"is {value!r}; it must be a text")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        values = self._get(key, _MISSING)
+        if not isinstance(values, list) or not values or not all(isinstance(value, str) and value for value in values):
+            raise self.error(key, f"is {values!r}; it must be a list of at least one text")
+        if len(set(values)) < len(values):
+            raise self.error(key, "names the same thing twice")
+        return tuple(values)
+
+    def one_of(self, key: str, known: Sequence[str]) -> str:
+        value = self.text(key)
+        if value not in known:
+            raise self.error(key, f"is {value!r}; known are {', '.join(known)}")
+        return value
+
+    def decimal(
+        self,
+        key: str,
+        default: Any = _MISSING,
+        *,
+        above: float | None = None,
+        at_least: float | None = None,
+        at_most: float | None = None,
+    ) -> Decimal:
+        value = self._get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not Decimal(value).is_finite():
+            raise self.error(key, f"is {value!r}; it must be a number")
+        if above is not None and value <= above:
+            raise self.error(key, f"is {value}; it must be above {above:g}")
+        if at_least is not None and value < at_least:
+            raise self.error(key, f"is {value}; it must be at least {at_least:g}")
+        if at_most is not None and value > at_most:
+            raise self.error(key, f"is {value}; it must be at most {at_most:g}")
+        return Decimal(value)
+
+    def number(self, key: str, default: Any = _MISSING, **bounds: float) -> float:
+        return float(self.decimal(key, default, **bounds))
+
+    def integer(self, key: str, default: Any = _MISSING, **bounds: float) -> int:
+        value = self.decimal(key, default, **bounds)
+        if value != int(value):
+            raise self.error(key, f"is {value}; it must be a whole number")
+        return int(value)
+
+    def day(self, key: str) -> date:
+        value = self._get(key, _MISSING)
+        if not isinstance(value, date):
+            raise self.error(key, f"is {value!r}; it must be a date such as 2026-02-12")
+        return value
+
+    def table(self, key: str) -> "Table":
+        value = self._get(key, _MISSING)
+        if not isinstance(value, dict):
+            raise self.error(key, f"is {value!r}; it must be a table")
+        return Table(self.document, (*self.path, key), value)
+
+    def tables(self, key: str) -> dict[str, "Table"]:
+        """The named tables below `key`, in the order of the file; none if the key is absent."""
+        if key not in self:
+            self.skip(key)
+            return {}
+        parent = self.table(key)
+        return {name: parent.table(name) for name in parent.values}
+
+    def _get(self, key: str, default: Any) -> Any:
+        self._known.add(key)
+        if key in self.values:
+            return self.values[key]
+        if default is _MISSING:
+            raise self.error(key, "is missing")
+        return default
+
+
+def dotted(path: Path_) -> str:
+    return ".".join(key if re.fullmatch(r"[\w-]+", key) else f'"{key}"' for key in path)
+
+
+def _index(text: str) -> dict[Path_, int]:
+    lines: dict[Path_, int] = {}
+    header: Path_ = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if found := _HEADER.match(line):
+            header = _split(found[1])
+            lines.setdefault(header, number)
+        elif found := _ASSIGNMENT.match(line):
+            lines.setdefault(header + _split(found[1]), number)
+    return lines
+
+
+def _split(key: str) -> Path_:
+    return tuple(part.strip("\"'") for part in re.findall(_KEY, key))
