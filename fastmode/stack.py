@@ -31,6 +31,7 @@ POLL_EVERY = 0.05
 POLL_TIMEOUT = 2.0
 BACKOFF_FIRST, BACKOFF_MAX = 0.5, 30.0
 FORGIVEN_AFTER = 60.0
+SAME_WISH = 1.0  # seconds within which two requests to stop are one
 
 
 class StackError(FastmodeError):
@@ -71,7 +72,8 @@ def processes(pools: Sequence[str], gateways: int) -> list[Role]:
 
 def backoff(failures: int) -> float:
     """Seconds to wait before the start that follows the n-th failure in a row, n >= 1."""
-    return float(min(BACKOFF_FIRST * 2.0 ** (failures - 1), BACKOFF_MAX))
+    doublings = min(failures - 1, 16)  # far beyond the bound, far below what a float holds
+    return min(BACKOFF_FIRST * 2.0**doublings, BACKOFF_MAX)
 
 
 class Stack:
@@ -160,19 +162,22 @@ class Stack:
             self._launch_due()
 
     def ask_stop(self) -> None:
-        """Callable from any thread and from a signal handler. Asked again while stopping: waits no longer."""
+        """Callable from any thread and from a signal handler. Asked again a second later: waits no longer.
+
+        Not at once, because one wish may come twice: to a process group and through a parent that passes it on.
+        """
         self._events.put(Asked.STOP)
 
     def stop(self) -> None:
         """Every process is gone, and so is the directory; `exit_codes` says how they went."""
-        patient = True
+        patient, since = True, time.monotonic()
         for stage in Stage:
             children = [
                 self._children[role.name] for role in self._roles if role.stage is stage and role.name in self._children
             ]
             for child in children:
                 child.terminate()
-            patient = patient and self._await_exits(children)
+            patient = patient and self._await_exits(children, since)
             for child in children:
                 child.let_go()
             for child in children:
@@ -183,7 +188,13 @@ class Stack:
 
     def _launch(self, role: Role) -> Child:
         child = Child(
-            role.name, role.command, self._environ, self._lair, on_exit=self._events.put, on_line=self._on_line
+            role.name,
+            role.command,
+            self._environ,
+            self._lair,
+            on_exit=self._events.put,
+            # the store greets every start with advice for servers that keep data on disk
+            on_line=nothing if role.stage is Stage.STORE else self._on_line,
         )
         self._children[role.name] = child
         self._born[role.name] = time.monotonic()
@@ -195,13 +206,12 @@ class Stack:
         except Empty:
             return None
 
-    def _await_exits(self, children: Sequence[Child]) -> bool:
-        """Whether all are gone within the grace period and nobody has lost patience."""
+    def _await_exits(self, children: Sequence[Child], since: float) -> bool:
+        """False when somebody has lost patience; true when all are gone or the grace period is over."""
         deadline = time.monotonic() + self._grace
-        while any(child.running for child in children):
-            left = deadline - time.monotonic()
-            if left <= 0 or self._next(left) is Asked.STOP:
-                return left <= 0
+        while any(child.running for child in children) and (left := deadline - time.monotonic()) > 0:
+            if self._next(left) is Asked.STOP and time.monotonic() - since > SAME_WISH:
+                return False
         return True
 
     def _schedule(self, name: str) -> float:

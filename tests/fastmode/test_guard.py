@@ -4,17 +4,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from processes import DEADLINE, alive, eventually
 
 from fastmode.child import LINE_MAX, Child, Lair
 
 Run = Callable[[str], Child]
-DEADLINE = 15.0  # seconds; everything here takes less than three
 
 PARENT = """
 import os, sys
@@ -186,18 +185,3 @@ def run() -> Iterator[Run]:
         for child in children:
             child.let_go()
             assert child.wait(DEADLINE)
-
-
-def alive(pid: int) -> bool:
-    """Not gone, and not merely waiting for somebody to take note of its end."""
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
-    return bool(state) and not state.startswith("Z")
-
-
-def eventually(true: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + DEADLINE
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
