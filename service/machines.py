@@ -7,13 +7,11 @@ from collections.abc import Mapping
 
 from service.hardware import Accelerator, Gpu, Wafer
 from service.models import Model
-from service.provenance import KEYS
 from service.roofline import Deployment, Speculation, fold
 from service.toml_table import Table
 
 
 def read_accelerator(name: str, table: Table) -> Accelerator:
-    table.skip(*KEYS)
     accelerator: Accelerator
     if table.one_of("kind", ["gpu", "wafer"]) == "gpu":
         accelerator = Gpu(
@@ -42,7 +40,6 @@ def read_accelerator(name: str, table: Table) -> Accelerator:
 
 
 def read_architecture(name: str, table: Table) -> Model:
-    table.skip(*KEYS)
     layers = table.integer("layers", at_least=1)
     experts = table.integer("experts", 1, at_least=1)
     model = Model(
@@ -73,7 +70,6 @@ def read_architecture(name: str, table: Table) -> Model:
 def read_deployment(
     table: Table, accelerators: Mapping[str, Accelerator], architectures: Mapping[str, Model]
 ) -> tuple[Accelerator, Model, Deployment]:
-    table.skip(*KEYS)
     accelerator = accelerators[table.one_of("accelerator", list(accelerators))]
     architecture = architectures[table.one_of("architecture", list(architectures))]
     deployment = Deployment(
@@ -105,7 +101,6 @@ def _read_speculation(deployment: Table) -> Speculation:
     if "speculation" not in deployment:
         return Deployment().speculation
     table = deployment.table("speculation")
-    table.skip(*KEYS)
     speculation = Speculation(
         table.integer("drafts", at_least=0, at_most=16),
         table.number("alpha", above=0, at_most=1),

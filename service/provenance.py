@@ -16,7 +16,7 @@ from typing import Any, Literal, cast, get_args
 from service.toml_table import Document, Table
 
 Kind = Literal["measured", "derived", "assumed"]
-KEYS = ("source", "source_of")
+KEYS = ("source", "source_of")  # may stand in any table of a catalog
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,11 @@ class StepTime:
         touched = 1.0 - math.pow(self.q, n * (1 + self.drafts) + p)
         return self.c0 + self.ce * touched + (self.cm + self.cs) * n + self.cp * p + self.ck * S + self.ca * A
 
+    def speed(self, n: float, context: float) -> float:
+        """Tokens per second that each of n sequences gains, at `context` tokens each."""
+        attended = min(context, self.sparse_topk) if self.sparse_topk else context
+        return self.emitted / self.seconds(n, n * attended)
+
     def slope(self) -> float:
         """d seconds / d S: what one more context token costs in each step."""
         return self.ck

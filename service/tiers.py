@@ -139,7 +139,7 @@ def resolve(catalog: Catalog, model: str, service_tier: str | None) -> Offer:
 
 def load(path: Path | None = None) -> Catalog:
     """The catalog at `path`, or the one that ships. Raises CatalogError naming the key, its line and the reasoning."""
-    document = Document.read(path or SHIPPED)
+    document = Document.read(path or SHIPPED, KEYS)
     root = document.root()
     base = _EMPTY
     if "extends" in root:
@@ -165,7 +165,7 @@ def load(path: Path | None = None) -> Catalog:
         shared,
         pools=MappingProxyType(pools),
         models=MappingProxyType(models),
-        provenance=MappingProxyType(trace(document, own.sources, base.sources)),
+        provenance=MappingProxyType({**_shared(base.provenance), **trace(document, own.sources, base.sources)}),
     )
 
 
@@ -193,6 +193,10 @@ def _read_shared(root: Table) -> Catalog:
     )
 
 
+def _shared(provenance: Provenance) -> Provenance:
+    return {path: source for path, source in provenance.items() if path[0] in ("accelerators", "architectures")}
+
+
 def _joined(root: Table, kind: str, base: Mapping[str, Thing], own: Mapping[str, Thing]) -> Mapping[str, Thing]:
     twice = next((name for name in own if name in base), None)
     if twice is not None:
@@ -216,14 +220,11 @@ def _read_tier(name: str, table: Table) -> Tier:
 
 
 def _read_pool(name: str, table: Table, catalog: Catalog) -> Pool:
-    table.skip(*KEYS)
     accelerator, architecture, deployment = read_deployment(
         table.table("deployment"), catalog.accelerators, catalog.architectures
     )
     step_time = fold(accelerator, architecture, deployment)
     front_end, queue = table.table("front_end"), table.table("queue")
-    for inner in (front_end, queue):
-        inner.skip(*KEYS)
     pool = Pool(
         name=name,
         accelerator=accelerator,
@@ -245,7 +246,6 @@ def _read_pool(name: str, table: Table, catalog: Catalog) -> Pool:
 
 def _read_limits(pool: Table, step_time: StepTime) -> BatchLimits:
     ambient = pool.table("ambient")
-    ambient.skip(*KEYS)
     limits = BatchLimits(
         max_batch=pool.integer("max_batch", at_least=1),
         prefill_chunk=pool.integer("prefill_chunk", at_least=1),
@@ -267,7 +267,6 @@ def _read_limits(pool: Table, step_time: StepTime) -> BatchLimits:
 
 
 def _read_model(name: str, table: Table, catalog: Catalog, pools: Mapping[str, Pool]) -> ServedModel:
-    table.skip(*KEYS)
     window = table.integer("context_window", at_least=1)
     served = ServedModel(
         id=name,
@@ -292,7 +291,6 @@ def _read_model(name: str, table: Table, catalog: Catalog, pools: Mapping[str, P
 
 
 def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str, Pool]) -> Offer:
-    table.skip(*KEYS)
     pool = pools[table.one_of("pool", list(pools))]
     window = table.integer("context_window", served.context_window, at_least=1)
     offer = Offer(
@@ -317,7 +315,6 @@ def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str
 
 
 def _read_price(table: Table) -> Price:
-    table.skip(*KEYS)
     price = Price(*(_nanodollars(table, key) for key in ("input", "cached_input", "output")))
     table.done()
     if price.cached_input > price.input:

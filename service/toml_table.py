@@ -25,21 +25,22 @@ _MISSING: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One TOML file. `lines` maps a key's path to the line it stands on."""
+    """One TOML file. `lines` maps a key's path to its line; keys in `everywhere` may stand in any table."""
 
     name: str
     values: Mapping[str, Any]
     lines: Mapping[Path_, int]
+    everywhere: frozenset[str]
 
     @classmethod
-    def read(cls, path: Path) -> "Document":
+    def read(cls, path: Path, everywhere: Sequence[str] = ()) -> "Document":
         """Raises CatalogError: the file cannot be read or is not TOML."""
         try:
             text = path.read_text(encoding="utf-8")
             values = tomllib.loads(text, parse_float=Decimal)  # exact: prices become integers
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise CatalogError(f"{path}: cannot be read as TOML: {error}") from error
-        return cls(path.name, values, _index(text))
+        return cls(path.name, values, _index(text), frozenset(everywhere))
 
     def root(self) -> "Table":
         return Table(self, (), self.values)
@@ -65,13 +66,9 @@ class Table:
         return self.document.error((*self.path, key), why)
 
     def done(self) -> None:
-        unknown = [key for key in self.values if key not in self._known]
+        unknown = [key for key in self.values if key not in self._known | self.document.everywhere]
         if unknown:
             raise self.error(unknown[0], f"unknown key; known here are {', '.join(sorted(self._known))}")
-
-    def skip(self, *keys: str) -> None:
-        """These keys are read elsewhere."""
-        self._known.update(keys)
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -139,8 +136,8 @@ class Table:
 
     def tables(self, key: str) -> dict[str, "Table"]:
         """The named tables below `key`, in the order of the file; none if the key is absent."""
-        if key not in self:
-            self.skip(key)
+        self._known.add(key)
+        if key not in self.values:
             return {}
         parent = self.table(key)
         return {name: parent.table(name) for name in parent.values}

@@ -1,0 +1,65 @@
+"""What a request costs its sender, in integers, and what a token costs who serves it.
+
+List prices are what a provider charges; the cost to serve is derived from hardware and load. Neither follows from the
+other, so both are shown. Money that somebody pays is nano-dollars in integers: $1 per million tokens is 1,000
+nano-dollars per token.
+"""
+
+from dataclasses import dataclass
+
+from service.messages import Usage
+from service.tiers import Price
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """Nano-dollars of one request, in disjoint parts: `input` is without cached tokens, `output` without reasoning."""
+
+    input: int
+    cached_input: int
+    output: int
+    reasoning: int
+
+    @property
+    def total(self) -> int:
+        return self.input + self.cached_input + self.output + self.reasoning
+
+
+def bill(price: Price, usage: Usage) -> Bill:
+    """Every token of `usage` at the price of the tier that served it; reasoning costs what output costs."""
+    return Bill(
+        input=(usage.prompt - usage.cached) * price.input,
+        cached_input=usage.cached * price.cached_input,
+        output=(usage.completion - usage.reasoning) * price.output,
+        reasoning=usage.reasoning * price.output,
+    )
+
+
+def cost(price: Price, usage: Usage) -> int:
+    """Nano-dollars."""
+    return bill(price, usage).total
+
+
+def cost_to_serve(dollars_per_hour: float, tokens_per_second: float, utilisation: float) -> float:
+    """$ per million tokens of machines that are paid for all day and do this for a share `utilisation` of it."""
+    return dollars_per_hour * 1e6 / (3600 * tokens_per_second * utilisation)
+
+
+# Speed against price on the same chips. Let a step with B sequences take a*(1 + beta*B), let x = beta*B be the load of
+# the faster tier, g its speed-up, and let prices follow chip time. Then premium R = 1 + (1 - 1/g)/x, and no batch,
+# however small, is faster than (1 + x) times the faster tier.
+
+
+def implied_load(speedup: float, premium: float) -> float:
+    """x that makes a tier `speedup` times as fast cost `premium` times as much. Both above 1."""
+    return (1 - 1 / speedup) / (premium - 1)
+
+
+def premium(speedup: float, load: float) -> float:
+    """R: the ratio of prices that chip time alone justifies."""
+    return 1 + (1 - 1 / speedup) / load
+
+
+def floor_speed(speed: float, load: float) -> float:
+    """Speed (tok/s) that the faster tier would reach with an empty batch."""
+    return speed * (1 + load)
