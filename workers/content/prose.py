@@ -1,0 +1,73 @@
+"""Endless prose out of the book: sentences and paragraphs recombined by a seeded generator.
+
+Knows nothing of jobs; when an answer ends is its caller's business.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from service.messages import Turn
+from workers.content import corpus
+from workers.content.phrases import Book, Core, Phrase, book, subject_opening
+
+Sentence = list[Phrase]
+
+LEAD_SHARE = 0.35  # of the sentences
+TAIL_SHARE = 0.45
+PARAGRAPH = (3, 6)  # sentences, both ends included
+
+_SUBJECT_SCAN = 500  # characters of the user's message that are looked at
+_COMMON = frozenset(corpus.COMMON_WORDS.split())
+_WORD = re.compile(r"\b[A-Za-z][a-z]{3,15}\b")
+
+
+def write(random: Random, conversation: Sequence[Turn]) -> Iterator[Sentence]:
+    """Sentences for ever. The last phrase of each is a full stop, or one with the end of a paragraph.
+
+    Draws only from `random.random`, whose sequence Python promises to keep.
+    """
+    pages = book()
+    yield [_opening(random, conversation), pages.full_stop]
+    topic = 0
+    first = False
+    while True:
+        topic = (topic + 1 + int(random.random() * (len(pages.topics) - 1))) % len(pages.topics)
+        yield from _paragraph(random, pages, pages.topics[topic], first)
+        first = True
+
+
+def _paragraph(random: Random, pages: Book, topic: tuple[Core, ...], first: bool) -> Iterator[Sentence]:
+    """Consecutive cores of a topic; `first` tells whether the paragraph begins with its first sentence."""
+    draw = random.random
+    shortest, longest = PARAGRAPH
+    length = shortest + int(draw() * (longest - shortest + 1))
+    start = int(draw() * len(topic))
+    for index in range(length):
+        core = topic[(start + index) % len(topic)]
+        sentence: Sentence = []
+        if draw() < LEAD_SHARE:
+            opener = pages.leads[int(draw() * len(pages.leads))]
+            sentence.append(opener.bare if first else opener.spaced)
+            sentence.append(core.continued)
+        else:
+            sentence.append(core.opener.bare if first else core.opener.spaced)
+        if draw() < TAIL_SHARE:
+            sentence.append(pages.tails[int(draw() * len(pages.tails))])
+        sentence.append(pages.full_stop if index < length - 1 else pages.paragraph_end)
+        first = False
+        yield sentence
+
+
+def _opening(random: Random, conversation: Sequence[Turn]) -> Phrase:
+    variant = int(random.random() * 1_000_000)
+    plain = book().openings[variant % len(book().openings)]
+    subject = _subject(conversation)
+    return subject_opening(variant % len(corpus.SUBJECT_OPENINGS), subject) or plain if subject else plain
+
+
+def _subject(conversation: Sequence[Turn]) -> str | None:
+    """The longest telling word of the user's last message; of several, the first."""
+    text = next((turn.text for turn in reversed(conversation) if turn.role == "user"), "")
+    words = [word.lower() for word in _WORD.findall(text[:_SUBJECT_SCAN])]
+    return max((word for word in words if word not in _COMMON), key=len, default=None)
