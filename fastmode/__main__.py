@@ -1,0 +1,5 @@
+"""`python -m fastmode` is `fastmode`."""
+
+from fastmode.cli import main
+
+main()

@@ -1,0 +1,111 @@
+"""The command `fastmode`. A mistake of the user's is one line that says what to do, and exit code 2."""
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import fastmode
+from service.errors import FastmodeError
+
+app = typer.Typer(
+    help="The tiered fast-mode APIs of the big LLM providers, as a service you can run.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+CatalogOption = Annotated[
+    Path | None, typer.Option("--catalog", help="A catalog of your own.", show_default="the one that ships")
+]
+
+
+def main() -> None:
+    try:
+        app()
+    except FastmodeError as error:
+        sys.exit(_complain(error))
+
+
+def _complain(error: FastmodeError) -> int:
+    print(f"fastmode: {error}", file=sys.stderr)
+    return 2
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+    if version:
+        print(fastmode.__version__)
+        raise typer.Exit
+
+
+@app.command()
+def up(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8000")] = None,
+    catalog: CatalogOption = None,
+    gateways: Annotated[int, typer.Option(min=1, help="Gateway processes; several share the port.")] = 1,
+    follow_parent: Annotated[bool, typer.Option("--follow-parent", help="Stop when the calling process ends.")] = False,
+) -> None:
+    """Run everything on this machine: an embedded Valkey unless REDIS_URL names a server, gateways, workers."""
+    from fastmode.up import up as run
+
+    options = {"FASTMODE_HOST": host, "FASTMODE_PORT": port, "FASTMODE_CATALOG": catalog}
+    given = {name: str(value) for name, value in options.items() if value is not None}
+    run({**os.environ, **given}, gateways, follow_parent)
+
+
+@app.command()
+def gateway() -> None:
+    """Run one gateway; FASTMODE_ variables and REDIS_URL configure it."""
+    from gateway.__main__ import main as run
+
+    _run_as("gateway", run)
+
+
+@app.command()
+def worker(pool: Annotated[str, typer.Option(help="The pool of the catalog whose jobs it does.")]) -> None:
+    """Run one worker; FASTMODE_ variables and REDIS_URL configure it."""
+    from workers.__main__ import main as run
+
+    _run_as("worker", run, "--pool", pool)
+
+
+@app.command()
+def check(catalog: Annotated[Path, typer.Argument(help="The catalog to check.")]) -> None:
+    """Say whether a catalog can be used, or which key of it cannot and why."""
+    from service.tiers import load
+
+    read = load(catalog)
+    offers = sum(len(model.offers) for model in read.models.values())
+    print(f"{catalog} is sound: {len(read.pools)} pools, {len(read.models)} models, {offers} offers")
+
+
+@app.command()
+def tiers(
+    catalog: CatalogOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with what every figure rests on.")] = False,
+) -> None:
+    """Show what is sold: speeds, prices and costs, each figure measured, derived or assumed."""
+    from fastmode import show
+    from service.figures import rows
+    from service.settings import read
+    from service.tiers import load
+
+    offered = load(catalog or read(os.environ).catalog)
+    if as_json:
+        print(json.dumps([dataclasses.asdict(row) for row in rows(offered)], indent=2))
+    else:
+        show.tiers(show.console(), offered)
+
+
+def _run_as(name: str, run: Callable[[], None], *arguments: str) -> None:
+    """As `python -m` would run it: with a command line of its own."""
+    sys.argv = [f"fastmode {name}", *arguments]
+    run()

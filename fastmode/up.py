@@ -1,0 +1,86 @@
+"""`fastmode up`: the whole service on this machine, from a free port to a table of what is sold, until told to stop."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from fastmode import port, show
+from fastmode.child import nothing
+from fastmode.stack import Stack, processes
+from service import settings as settings_
+from service import tiers
+from service.settings import Settings
+from service.tiers import Catalog
+
+STOP_MARGIN = 5.0  # seconds beyond the grace period for a process to say goodbye
+PARENT_CHECK_EVERY = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The service as one environment describes it; its stack is not started yet."""
+
+    settings: Settings
+    catalog: Catalog
+    stack: Stack
+    base_url: str
+
+    def start(self) -> bool:
+        """True when it serves; False when it was asked to stop before. Raises StackError, EmbeddedError."""
+        self.stack.start()
+        return self.stack.await_ready(self.base_url, list(self.catalog.pools))
+
+
+def prepare(environ: Mapping[str, str], gateways: int = 1, on_line: Callable[[str, str], None] = nothing) -> Service:
+    """Everything is checked, nothing is started. Raises SettingsError, CatalogError, PortError."""
+    shared = {**environ, "FASTMODE_REUSE_PORT": "1"} if gateways > 1 else dict(environ)
+    settings = settings_.read(shared)
+    catalog = tiers.load(settings.catalog)
+    port.check(settings.host, settings.port)
+    grace = settings.drain_delay + settings.grace + STOP_MARGIN
+    stack = Stack(processes(list(catalog.pools), gateways), shared, grace=grace, on_line=on_line)
+    return Service(settings, catalog, stack, port.reachable(settings.host, settings.port))
+
+
+def up(environ: Mapping[str, str], gateways: int, follow_parent: bool) -> None:
+    """Returns after a stop that was asked for, by SIGINT, SIGTERM or, with `follow_parent`, the end of the parent."""
+    out, err = show.console(), show.console(stderr=True)
+    service = prepare(environ, gateways, on_line=lambda name, line: err.print(Text(f"[{name}] {line}")))
+    with service.stack as stack, _signals(stack.ask_stop):
+        if follow_parent:
+            threading.Thread(target=_follow, args=(os.getppid(), stack.ask_stop), daemon=True).start()
+        began = time.monotonic()
+        with err.status(f"starting the store, {_counted(gateways, 'gateway')} and a worker for each pool"):
+            ready = service.start()
+        if ready:
+            out.print(f"ready in {time.monotonic() - began:.1f} s")
+            show.welcome(out, service.catalog, service.base_url)
+            stack.keep_running(lambda report: err.print(Text(report)))
+        err.print("stopping; once more ends the streams that are still open")
+    err.print("stopped")
+
+
+@contextmanager
+def _signals(ask_stop: Callable[[], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, lambda *_: ask_stop()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _follow(parent: int, ask_stop: Callable[[], None]) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_EVERY)
+    ask_stop()
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' if number > 1 else ''}"
