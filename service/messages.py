@@ -63,8 +63,6 @@ class Usage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     cached: int = 0
     completion: int = 0
     reasoning: int = 0
-    drafted: int = 0
-    accepted: int = 0
 
 
 class Started(msgspec.Struct, array_like=True, frozen=True, tag="s"):

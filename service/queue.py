@@ -42,6 +42,7 @@ _KEYS = (
         "bell",
         "control",
         "bytes",
+        "lateness",
     ),
 )
 
@@ -71,6 +72,14 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
+class Alive:
+    """Living workers of a pool, and how late the latest of them is with its events (s)."""
+
+    workers: int
+    lateness: float
+
+
+@dataclass(frozen=True, slots=True)
 class Bounds:
     """What one pool's queue may hold: jobs, bytes of payload, and seconds of waiting."""
 
@@ -86,7 +95,7 @@ class Queue:
         self.pool = pool
         self._redis = redis
         self._keys = [f"fm:{{{pool}}}:{key}" for key in _KEYS]
-        self._bell, self._control, self._workers = (self._key(name) for name in ("bell", "control", "workers"))
+        self._bell, self._control = self._key("bell"), self._key("control")
         self._scripts = {name: redis.register_script(_source(name)) for name in _SCRIPTS}
 
     async def enqueue(self, job: Job, bounds: Bounds) -> int:
@@ -118,9 +127,9 @@ class Queue:
         rows = await self._run("claim", worker, free, int(lease * 1000), attempts_max)
         return [_claim(row) for row in rows]
 
-    async def renew(self, worker: str, lease: float, held: Iterable[tuple[str, int]]) -> list[str]:
+    async def renew(self, worker: str, lease: float, lateness: float, held: Iterable[tuple[str, int]]) -> list[str]:
         """Keep the leases of all held (job, epoch); returns the jobs this worker has lost."""
-        lost = await self._run("renew", worker, int(lease * 1000), *_flat(held))
+        lost = await self._run("renew", worker, int(lease * 1000), f"{lateness:.6f}", *_flat(held))
         return [job.decode() for job in lost]
 
     async def finish(self, ended: Sequence[tuple[str, int]]) -> int:
@@ -170,11 +179,10 @@ class Queue:
                     pipe.zcard(self._keys[band])
                 return sum(await pipe.execute())
 
-    async def alive(self) -> int:
-        """How many workers have been heard of within their lease."""
-        with translated():
-            seconds, micros = await self._redis.time()
-            return int(await self._redis.zcount(self._workers, seconds * 1000 + micros // 1000, "+inf"))
+    async def alive(self) -> Alive:
+        """The workers that have been heard of within their lease."""
+        workers, lateness = await self._run("alive")
+        return Alive(int(workers), float(lateness))
 
     async def _run(self, script: str, *arguments: Any) -> Any:
         with translated():
@@ -193,7 +201,7 @@ def _flat(pairs: Iterable[tuple[str, int]]) -> list[str | int]:
     return [part for pair in pairs for part in pair]
 
 
-_SCRIPTS = ("enqueue", "claim", "renew", "finish", "release", "cancel")
+_SCRIPTS = ("enqueue", "claim", "renew", "finish", "release", "cancel", "alive")
 
 
 def _source(name: str) -> str:

@@ -3,7 +3,10 @@
 -- are forgotten here: the worker only has to tell their gateways.
 local worker, free, lease, attempts_max = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 redis.call('ZADD', workers, now + lease, worker)
-redis.call('ZREMRANGEBYSCORE', workers, '-inf', now - 60000)
+for _, dead in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', now - 60000)) do
+  redis.call('ZREM', workers, dead)
+  redis.call('HDEL', lateness, dead)
+end
 
 for _, job in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 256)) do
   hand_back(job)

@@ -2,6 +2,7 @@
 -- Hands jobs back that this worker will not finish, unharmed: the claim does not count as an attempt.
 -- An empty list says farewell: the worker no longer counts as alive.
 redis.call('ZREM', workers, ARGV[1])
+redis.call('HDEL', lateness, ARGV[1])
 local released = 0
 for i = 2, #ARGV, 2 do
   local job = ARGV[i]

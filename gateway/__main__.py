@@ -1,0 +1,132 @@
+"""Wiring of a gateway process: settings, Redis, relay, server, and the order in which they stop."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import Iterator
+
+import uvicorn
+import uvloop
+from redis.asyncio import Redis
+
+from gateway.admission import Admission
+from gateway.app import create_app
+from gateway.relay import Relay
+from service import metrics, settings, tiers, tokenizer
+from service.connection import connect, verify
+from service.errors import FastmodeError, Unavailable
+from service.queue import Queue
+from service.replies import Inbox
+from service.settings import Settings
+
+log = logging.getLogger("gateway")
+
+_BLOCK = 5.0  # s a read of the reply stream may wait on purpose
+_LAST_WORDS = 1.0  # s for error events to reach their clients when the grace period is over
+_KEEP_ALIVE = 75  # s an idle connection is kept
+
+
+def main() -> None:
+    """Run a gateway until SIGTERM or SIGINT. Exits with 2 and one line when it cannot start."""
+    try:
+        configuration = settings.read(os.environ)
+        logging.basicConfig(
+            level=configuration.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
+        )
+        metrics.configure(configuration.metrics_dir)
+        uvloop.run(_serve(configuration))
+    except (FastmodeError, OSError) as error:
+        sys.exit(f"gateway: {error}")
+
+
+async def _serve(configuration: Settings) -> None:
+    catalog = tiers.load(configuration.catalog)
+    tokenizer.load()
+    name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    redis = connect(configuration.redis_url, configuration.redis_timeout)
+    blocking = connect(configuration.redis_url, configuration.redis_timeout, blocking=_BLOCK)
+    queues = {pool: Queue(redis, pool) for pool in catalog.pools}
+    inbox = Inbox(redis, blocking, name, configuration.reply_ttl)
+    relay = Relay(configuration, inbox, queues)
+    admission = Admission(configuration, catalog, name)
+    server = _Server(
+        uvicorn.Config(
+            create_app(configuration, catalog, admission, relay, queues),
+            http="httptools",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            timeout_keep_alive=_KEEP_ALIVE,
+        )
+    )
+    listener = _listen(configuration)
+    async with asyncio.TaskGroup() as tasks:
+        beside = [
+            tasks.create_task(_verify(redis)),
+            tasks.create_task(relay.run()),
+            tasks.create_task(_drain_on_signal(configuration, admission, relay, server)),
+        ]
+        await server.serve(sockets=[listener])
+        for task in beside:
+            task.cancel()
+    with contextlib.suppress(Unavailable):
+        await inbox.remove()
+    metrics.farewell()
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to us: a gateway stops admitting before it stops listening."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _listen(configuration: Settings) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in configuration.host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if configuration.reuse_port:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        listener.bind((configuration.host, configuration.port))
+    except OSError as error:
+        where = f"{configuration.host}:{configuration.port}"
+        raise FastmodeError(f"cannot listen on {where} ({error.strerror}); choose another FASTMODE_PORT") from error
+    listener.listen(2048)
+    listener.setblocking(False)
+    return listener
+
+
+async def _verify(redis: Redis) -> None:
+    """A server that evicts keys is refused as soon as it can be asked."""
+    while True:
+        try:
+            await verify(redis)
+        except Unavailable:
+            await asyncio.sleep(1)
+        else:
+            return
+
+
+async def _drain_on_signal(configuration: Settings, admission: Admission, relay: Relay, server: uvicorn.Server) -> None:
+    """Not ready, then not accepting, then the streams in flight get their time, and those left an error event."""
+    asked = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    await asked.wait()
+    admission.draining = True
+    await asyncio.sleep(configuration.drain_delay)
+    server.should_exit = True
+    await asyncio.sleep(configuration.grace)
+    relay.fail_all(Unavailable("This server is shutting down. Please try again.", reason="draining", retry_after=1))
+    await asyncio.sleep(_LAST_WORDS)
+    server.force_exit = True
+
+
+if __name__ == "__main__":
+    main()

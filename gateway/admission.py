@@ -1,0 +1,148 @@
+"""Who are you, which tier, does it fit, is there room: a request becomes a Ticket or a refusal.
+
+The one place where a request meets the catalog. Knows no dialect: errors carry status, code and parameter, and each
+dialect words them its own way.
+"""
+
+import asyncio
+import hashlib
+import uuid
+from dataclasses import dataclass
+
+from service import tokenizer
+from service.errors import ContextLengthExceeded, InvalidRequest, Unavailable
+from service.messages import Job, Turn
+from service.queue import Bounds
+from service.settings import Settings
+from service.tiers import Catalog, Offer, Pool, resolve
+
+_COUNT_IN_THREAD = 50_000  # characters; a longer prompt takes milliseconds to count, during which no token would go out
+_EXPECTED_OUTPUT = 256  # tokens fair queueing charges a request that names no limit; what was really used comes later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What a client wants, in no dialect. `account` tells tenants apart for fairness; it is not a secret."""
+
+    model: str
+    service_tier: str | None
+    turns: tuple[Turn, ...]
+    images: int = 0
+    image_tokens: int = 0
+    max_tokens: int | None = None
+    max_tokens_param: str = "max_tokens"
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    choices: int = 1
+    account: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """An admitted request: its job, what it was sold as, and where it may wait."""
+
+    job: Job
+    offer: Offer
+    pool: Pool
+    requested: str
+    fingerprint: str
+    bounds: Bounds
+
+
+class Admission:
+    """Admits requests to the tiers of one catalog. Set `draining` and it refuses them all."""
+
+    def __init__(self, settings: Settings, catalog: Catalog, gateway: str) -> None:
+        self.draining = False
+        self._settings = settings
+        self._catalog = catalog
+        self._gateway = gateway
+
+    async def admit(self, ask: Ask, prefix: str) -> Ticket:
+        """A ticket with a fresh job id behind `prefix`, or a ServiceError that says why not."""
+        if self.draining:
+            raise Unavailable("This server is shutting down. Please try again.", reason="draining", retry_after=1)
+        offer = resolve(self._catalog, ask.model, ask.service_tier)
+        pool = self._catalog.pools[offer.pool]
+        _check_modalities(ask, offer)
+        prompt_tokens = await _count(ask)
+        _check_length(ask, offer, prompt_tokens)
+        job = self._job(ask, offer, prompt_tokens, prefix)
+        bounds = Bounds(pool.queue_max, self._settings.queue_bytes_max, pool.queue_wait_max)
+        return Ticket(job, offer, pool, ask.service_tier or "auto", _fingerprint(offer, pool), bounds)
+
+    def _job(self, ask: Ask, offer: Offer, prompt_tokens: int, prefix: str) -> Job:
+        expected = prompt_tokens + ask.choices * (ask.max_tokens or _EXPECTED_OUTPUT)
+        return Job(
+            id=prefix + uuid.uuid4().hex[:29],
+            gateway=self._gateway,
+            pool=offer.pool,
+            model=offer.model,
+            tier=offer.tier,
+            tenant=ask.account,
+            cost=float(expected),
+            conversation=ask.turns,
+            prompt_tokens=prompt_tokens,
+            max_tokens=ask.max_tokens,
+            min_tokens=ask.min_tokens,
+            context_left=offer.context_window - prompt_tokens,
+            ignore_eos=ask.ignore_eos,
+            stop=ask.stop,
+            seed=ask.seed or 0,
+            choices=ask.choices,
+        )
+
+
+def account_of(authorization: str | None, api_key: str | None) -> str:
+    """Who asks: a digest of the key, so that the key itself goes no further. Any key will do."""
+    secret = api_key or (authorization or "").removeprefix("Bearer ").strip()
+    return hashlib.blake2s(secret.encode(), digest_size=8).hexdigest() if secret else ""
+
+
+async def _count(ask: Ask) -> int:
+    length = sum(len(turn.text) for turn in ask.turns)
+    if length > _COUNT_IN_THREAD:
+        tokens = await asyncio.to_thread(tokenizer.count_chat, ask.turns)
+    else:
+        tokens = tokenizer.count_chat(ask.turns)
+    return tokens + ask.images * ask.image_tokens
+
+
+def _check_modalities(ask: Ask, offer: Offer) -> None:
+    if ask.images and "image" not in offer.modalities:
+        raise InvalidRequest(f"The model `{offer.model}` takes text only; it cannot read images.", param="messages")
+
+
+def _check_length(ask: Ask, offer: Offer, prompt_tokens: int) -> None:
+    window = offer.context_window
+    if prompt_tokens >= window:
+        raise ContextLengthExceeded(
+            f"This model's maximum context length is {window} tokens. However, your messages resulted in "
+            f"{prompt_tokens} tokens. Please reduce the length of the messages.",
+            param="messages",
+        )
+    if ask.max_tokens is None:
+        return
+    if ask.max_tokens > offer.max_output:
+        raise InvalidRequest(
+            f"{ask.max_tokens_param} is too large: {ask.max_tokens}. This model supports at most {offer.max_output} "
+            "completion tokens.",
+            param=ask.max_tokens_param,
+        )
+    if ask.min_tokens > ask.max_tokens:
+        raise InvalidRequest("min_tokens must not exceed the limit on output tokens.", param="min_tokens")
+    if prompt_tokens + ask.max_tokens > window:
+        raise ContextLengthExceeded(
+            f"This model's maximum context length is {window} tokens. However, you requested "
+            f"{prompt_tokens + ask.max_tokens} tokens ({prompt_tokens} in the messages, {ask.max_tokens} in the "
+            "completion). Please reduce the length of the messages or completion.",
+            param="messages",
+        )
+
+
+def _fingerprint(offer: Offer, pool: Pool) -> str:
+    """Equal for tiers that run the same weights, and so say the same."""
+    digest = hashlib.blake2s(f"{offer.model} {pool.architecture.name}".encode(), digest_size=5)
+    return f"fp_{digest.hexdigest()}"

@@ -1,0 +1,277 @@
+"""Two ways to answer an admitted request: a stream of events, or one body when all of it is there.
+
+Both watch for a client that leaves, and both settle the exchange however it ends. A stream that has begun and cannot be
+completed says so with an error event; one that has not begun gets a status.
+
+The hot path: between two tokens a stream has no task of its own awake. The relay's reader hands events to
+`Stream._push`, which encodes them and drives the server's `send` to its end in the same call; that takes a third less
+CPU than waking a task for each. Only when `send` suspends, since the client does not read, does the request's own task
+take over, with a deadline.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from gateway.exchange import Exchange
+from service.errors import Broken, ServiceError
+from service.messages import Delta, Event, Finished, Usage
+from service.settings import Settings
+from service.wire import sse
+
+RAW_SEND = "fastmode.raw_send"  # scope key: the server's own send, without the layers the framework wraps around it
+
+
+class Encoder(Protocol):
+    """What a dialect makes of a stream."""
+
+    def opening(self) -> bytes: ...
+    def delta(self, delta: Delta) -> bytes: ...
+    def closing(self, usage: Usage) -> bytes: ...
+    def failure(self, error: ServiceError) -> bytes: ...
+
+
+class Dialect(Protocol):
+    """What a dialect makes of an answer that is not, or not yet, a stream. Its headers are the same for both."""
+
+    def headers(self) -> list[tuple[bytes, bytes]]: ...
+    def whole(self, texts: list[bytes], finishes: list[str | None], usage: Usage) -> bytes: ...
+    def refusal(self, error: ServiceError) -> Response: ...
+
+
+class _Attended(Response):
+    """An answer whose client and whose exchange are both looked after until it has ended."""
+
+    background = None
+
+    def __init__(self, settings: Settings, exchange: Exchange, dialect: Dialect) -> None:
+        self._settings = settings
+        self._exchange = exchange
+        self._dialect = dialect
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with _Attendance(self._exchange, receive) as attendance:
+            await self._answer(scope, attendance, scope.get(RAW_SEND, send))
+
+    async def _answer(self, scope: Scope, attendance: "_Attendance", send: Send) -> None:
+        raise NotImplementedError
+
+
+class Whole(_Attended):
+    """One body, when every choice has finished."""
+
+    async def _answer(self, scope: Scope, attendance: "_Attendance", send: Send) -> None:
+        exchange = self._exchange
+        choices = exchange.ticket.job.choices
+        texts: list[list[bytes]] = [[] for _ in range(choices)]
+        finishes: list[str | None] = [None] * choices
+        while not exchange.over and not attendance.gone:
+            for event in await attendance.events():
+                if isinstance(event, Delta):
+                    texts[event.choice].append(event.text.replace(b"\n", b""))
+                    finishes[event.choice] = event.finish
+        if attendance.gone:
+            return
+        if exchange.error is not None or exchange.usage is None:
+            await self._dialect.refusal(exchange.error or Broken("The response is incomplete."))(scope, _never, send)
+            return
+        body = self._dialect.whole([b"".join(pieces) for pieces in texts], finishes, exchange.usage)
+        length = (b"content-length", str(len(body)).encode())
+        headers = [(b"content-type", b"application/json"), length, *self._dialect.headers()]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+class Stream(_Attended):
+    """Server-sent events, as `encoder` words them."""
+
+    def __init__(self, settings: Settings, exchange: Exchange, dialect: Dialect, encoder: Encoder) -> None:
+        super().__init__(settings, exchange, dialect)
+        self._encoder = encoder
+        self._suspended: _Suspended | None = None
+        self._closed = False
+
+    async def _answer(self, scope: Scope, attendance: "_Attendance", send: Send) -> None:
+        self._send = send
+        first = await self._await_first(attendance)
+        if attendance.gone:
+            return
+        if self._exchange.error is not None and not attendance.begun:
+            await self._dialect.refusal(self._exchange.error)(scope, _never, send)
+            return
+        await self._begin(attendance)
+        body = self._encoder.opening() + self._encode(first)
+        while not self._closed and not attendance.gone:
+            if body or self._exchange.over:
+                await self._write(attendance, body)
+            body = await self._relay(attendance)
+
+    async def _await_first(self, attendance: "_Attendance") -> list[Event]:
+        """Events up to the first that decides whether this is a stream at all; keep-alives while there are none."""
+        events: list[Event] = []
+        while not self._exchange.over and not attendance.gone:
+            come = await attendance.events(at_most=self._settings.keepalive_every)
+            events += come
+            if any(isinstance(event, Delta) for event in come):
+                break
+            if not come and not self._exchange.over and not attendance.gone:
+                await self._begin(attendance)
+                await self._send({"type": "http.response.body", "body": sse.KEEPALIVE, "more_body": True})
+        return events
+
+    async def _begin(self, attendance: "_Attendance") -> None:
+        if not attendance.begun:
+            attendance.begun = True
+            headers = [(b"content-type", sse.CONTENT_TYPE), (b"cache-control", b"no-cache"), *self._dialect.headers()]
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    async def _relay(self, attendance: "_Attendance") -> bytes:
+        """Let the relay's reader write for as long as the client keeps up; returns what this task has to write."""
+        if self._closed or attendance.gone:
+            return b""
+        box = self._exchange.box
+        if not box:
+            box.sink = self._push
+            await attendance.wait()
+            box.sink = None
+        if self._suspended is not None:
+            suspended, self._suspended = self._suspended, None
+            await self._finish_writing(attendance, suspended)
+        return b"" if self._closed else self._encode(attendance.take())
+
+    def _push(self, events: list[Event]) -> None:
+        """Write events from within the relay's reader. Must not raise for what concerns this stream alone."""
+        self._exchange.observe(events)
+        body = self._encode(events)
+        if not body:
+            return
+        sending: Coroutine[Any, Any, None] = self._send(self._message(body))  # type: ignore[assignment]
+        try:
+            waits_for = sending.send(None)
+        except StopIteration:
+            waits_for = None
+        if waits_for is not None:
+            self._suspended = _Suspended(sending, waits_for)
+        if waits_for is not None or self._closed:
+            self._exchange.box.sink = None
+            self._exchange.box.wake.set()
+
+    async def _write(self, attendance: "_Attendance", body: bytes) -> None:
+        await self._finish_writing(attendance, self._send(self._message(body)))
+
+    async def _finish_writing(self, attendance: "_Attendance", sending: Any) -> None:
+        """A client that does not read for too long is gone."""
+        try:
+            async with asyncio.timeout(self._settings.stall_max):
+                await sending
+        except TimeoutError:
+            attendance.stalled(self._send)
+
+    def _encode(self, events: list[Event]) -> bytes:
+        encoder, exchange = self._encoder, self._exchange
+        body = b"".join([encoder.delta(event) for event in events if isinstance(event, Delta)])
+        if exchange.error is not None:
+            return body + encoder.failure(exchange.error)
+        if events and isinstance(events[-1], Finished):
+            return body + encoder.closing(events[-1].usage)
+        return body
+
+    def _message(self, body: bytes) -> Message:
+        self._closed = self._exchange.over
+        return {"type": "http.response.body", "body": body, "more_body": not self._closed}
+
+
+class _Attendance:
+    """Watches one client and one exchange. Invariant: on exit the exchange has been settled, once."""
+
+    def __init__(self, exchange: Exchange, receive: Receive) -> None:
+        self.gone = False
+        self.begun = False
+        self._stalled = False
+        self._exchange = exchange
+        self._box = exchange.box
+        self._receive = receive
+        self._clock = asyncio.get_running_loop().time
+
+    async def __aenter__(self) -> Self:
+        self._watcher = asyncio.create_task(self._until_gone())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watcher.cancel()
+        left = (self.gone or kind is asyncio.CancelledError) and not self._exchange.over
+        await self._exchange.settle("stalled" if self._stalled else "cancelled" if left else None)
+
+    async def events(self, at_most: float = float("inf")) -> list[Event]:
+        """What has come, or nothing after `at_most` seconds."""
+        await self.wait(at_most)
+        return self.take()
+
+    def take(self) -> list[Event]:
+        events = self._box.take()
+        self._exchange.observe(events)
+        return events
+
+    async def wait(self, at_most: float = float("inf")) -> None:
+        """Until something happens: events, the client leaves, the exchange breaks, or `at_most` seconds pass."""
+        box, exchange = self._box, self._exchange
+        if box or self.gone or exchange.over:
+            return
+        box.wake.clear()
+        patience = exchange.patience(self._clock())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(at_most, patience)):
+                if box.broken is None:
+                    await box.wake.wait()
+        if exchange.over:
+            return
+        if box.broken is not None:
+            exchange.error = box.broken
+        elif not box and exchange.patience(self._clock()) <= 0:
+            exchange.error = exchange.give_up()
+
+    def stalled(self, send: Send) -> None:
+        """Cut off a client that does not read: what is buffered for it would otherwise be kept for ever."""
+        self.gone = self._stalled = True
+        transport = getattr(getattr(send, "__self__", None), "transport", None)
+        if transport is not None:
+            transport.abort()
+
+    async def _until_gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.gone = True
+        self._box.wake.set()
+
+
+class _Suspended:
+    """A coroutine that was driven by hand until it suspended, to be awaited to its end by a task."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
+        self._coroutine = coroutine
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        while True:
+            try:
+                value = yield self._waits_for
+            except BaseException as error:  # noqa: BLE001 - cancellation, too, belongs to the coroutine
+                step: Callable[[], Any] = lambda error=error: self._coroutine.throw(error)  # noqa: E731
+            else:
+                step = lambda value=value: self._coroutine.send(value)  # noqa: E731
+            try:
+                self._waits_for = step()
+            except StopIteration:
+                return
+
+
+async def _never() -> Message:
+    """Receive for answers that do not read."""
+    return await asyncio.get_running_loop().create_future()

@@ -1,0 +1,65 @@
+"""Puts the gateway together: routes, and one place where errors become answers."""
+
+from dataclasses import asdict
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway import health, openai
+from gateway.admission import Admission
+from gateway.answers import RAW_SEND
+from gateway.relay import Relay
+from service import figures
+from service.errors import Broken, MethodNotAllowed, NotFound, ServiceError
+from service.queue import Queue
+from service.settings import Settings
+from service.tiers import Catalog
+from service.wire import openai_models
+
+
+def create_app(
+    settings: Settings, catalog: Catalog, admission: Admission, relay: Relay, queues: dict[str, Queue]
+) -> ASGIApp:
+    """The ASGI application. The caller runs `relay` beside it."""
+    app = FastAPI(title="fastmode", docs_url=None, redoc_url=None)
+    app.include_router(openai.routes(settings, catalog, admission, relay, queues))
+    app.include_router(health.routes(settings, admission, relay, queues))
+    report = openai_models.listing(asdict(row) for row in figures.rows(catalog))
+
+    @app.get("/v1/tiers")
+    async def tiers() -> Response:
+        return openai.JSON(report)
+
+    @app.exception_handler(ServiceError)
+    async def refused(_: Request, error: ServiceError) -> Response:
+        return openai.refuse(error)
+
+    @app.exception_handler(HTTPException)
+    async def unknown(request: Request, error: HTTPException) -> Response:
+        return openai.refuse(_translate(request, error))
+
+    @app.exception_handler(Exception)
+    async def broken(_: Request, error: Exception) -> Response:
+        return openai.refuse(Broken(f"The server had an error ({type(error).__name__}) while processing the request."))
+
+    return _with_raw_send(app)
+
+
+def _with_raw_send(app: ASGIApp) -> ASGIApp:
+    """Streams write with the server's own `send`: each layer the framework wraps around it costs every token."""
+
+    async def outermost(scope: Scope, receive: Receive, send: Send) -> None:
+        scope[RAW_SEND] = send
+        await app(scope, receive, send)
+
+    return outermost
+
+
+def _translate(request: Request, error: HTTPException) -> ServiceError:
+    asked = f"{request.method} {request.url.path}"
+    if error.status_code == 405:
+        return MethodNotAllowed(f"Not allowed to {asked}. Check the method in the documentation.")
+    return NotFound(f"Unknown request URL: {asked}. Please check the URL for typos.")

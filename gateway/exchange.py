@@ -1,0 +1,137 @@
+"""One admitted request from submission to settlement: how far it has come, how long it may wait, what it cost.
+
+Whatever ends a request (finish, error, cancel, timeout), it is settled once: its mailbox closed, its job cancelled if
+it still runs, its price counted, the gauges put back.
+"""
+
+import asyncio
+from contextlib import suppress
+
+from service.metrics import offer_metrics
+
+from gateway.admission import Ticket
+from gateway.relay import Mailbox, Relay
+from service import pricing
+from service.errors import Broken, Contended, ServiceError, Unavailable
+from service.messages import Delta, Event, Failed, Failure, Finished, Started, Usage
+from service.queue import Queue
+from service.settings import Settings
+
+_FAREWELL = 1.0  # s a cancelled job's worker gets to say how much it generated
+
+
+class Exchange:
+    """Invariant: `ended` is set by a Finished or Failed event alone; `error` says why the answer is not complete."""
+
+    def __init__(self, settings: Settings, relay: Relay, ticket: Ticket, arrived: float) -> None:
+        self.ticket = ticket
+        self.box: Mailbox = relay.open(ticket.job)
+        self.ended = False
+        self.error: ServiceError | None = None
+        self.usage: Usage | None = None
+        self._settings = settings
+        self._relay = relay
+        self._arrived = arrived
+        self._started = False
+        self._first: float | None = None
+        self._last = arrived
+        self._tokens = 0
+        self._metrics = offer_metrics(ticket.requested, ticket.offer.tier, ticket.offer.model)
+        self._metrics.in_flight.inc()
+
+    @property
+    def over(self) -> bool:
+        """Nothing more is to come."""
+        return self.ended or self.error is not None
+
+    async def submit(self, queue: Queue) -> None:
+        """Queue the job; the mailbox is already open. Settles the exchange if the queue refuses it."""
+        try:
+            await queue.enqueue(self.ticket.job, self.ticket.bounds)
+        except ServiceError as refusal:
+            self._relay.close(self.box)
+            self._metrics.in_flight.dec()
+            self._metrics.rejected(refusal.reason)
+            raise
+
+    def observe(self, events: list[Event]) -> None:
+        """Take note of events about to be relayed."""
+        heard = self.box.heard
+        for event in events:
+            match event:
+                case Delta():
+                    self._tokens += event.count
+                    self._last = heard
+                    if self._first is None:
+                        self._first = heard
+                case Started():
+                    self._started = True
+                case Finished():
+                    self.ended = True
+                    self.usage = event.usage
+                case Failed():
+                    self.ended = True
+                    self.error = _refused(event)
+
+    def patience(self, now: float) -> float:
+        """Seconds until the silence is too long; a job may be queued longer than a started one may be silent."""
+        if self._started:
+            return self.box.heard + self._settings.event_wait_max - now
+        return self._arrived + self.ticket.bounds.wait + 2 * self._settings.lease - now
+
+    def give_up(self) -> ServiceError:
+        """The error of a silence that was too long."""
+        if self._started:
+            return Broken("The response stopped coming.", code="timeout", reason="lost")
+        return Contended(
+            "The request waited too long in the queue of this tier. Please try again in 1s.",
+            reason="queue_deadline",
+            retry_after=1,
+        )
+
+    async def settle(self, outcome: str | None = None) -> None:
+        """Close everything, and count what it cost. `outcome` names another end than that of the events."""
+        if not self.ended:
+            self._relay.cancel(self.ticket.job)
+            await self._hear_the_rest()
+        self._relay.close(self.box)
+        usage = self.usage or Usage(
+            prompt=self.ticket.job.prompt_tokens if self._started else 0, completion=self._tokens
+        )
+        self._metrics.in_flight.dec()
+        self._metrics.usage(usage.prompt, usage.cached, usage.completion)
+        self._metrics.cost(pricing.cost(self.ticket.offer.price, usage))
+        self._metrics.outcome(outcome or ("failed" if self.error else "ok"))
+        self._observe_times()
+
+    async def _hear_the_rest(self) -> None:
+        """A running job's worker says what was generated before it stopped."""
+        self.box.sink = None
+        if self.box.broken or not self._started:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL):
+                while not self.ended:
+                    self.observe(self.box.take())
+                    self.box.wake.clear()
+                    if not self.ended:
+                        await self.box.wake.wait()
+
+    def _observe_times(self) -> None:
+        if self._first is None:
+            return
+        self._metrics.ttft.observe(self._first - self._arrived)
+        if self._tokens > 1:
+            self._metrics.tpot.observe((self._last - self._first) / (self._tokens - 1))
+        if self.ended and not self.error:
+            self._metrics.duration.observe(self._last - self._arrived)
+
+
+def _refused(failed: Failed) -> ServiceError:
+    match failed.why:
+        case Failure.QUEUE_DEADLINE:
+            return Contended(failed.message, reason=failed.why, retry_after=1)
+        case Failure.WORKER_DRAINED:
+            return Unavailable(failed.message, reason=failed.why, retry_after=1)
+        case _:
+            return Broken(failed.message, reason=failed.why)

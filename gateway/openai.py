@@ -1,0 +1,117 @@
+"""The OpenAI dialect's routes. A completion reads as five verbs: parse, admit, submit, relay, encode."""
+
+import asyncio
+import time
+import uuid
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from gateway.admission import Admission, Ask, account_of
+from gateway.answers import Stream, Whole
+from gateway.body import read_body
+from gateway.exchange import Exchange
+from gateway.relay import Relay
+from service.errors import ModelNotFound, ServiceError
+from service.messages import Usage
+from service.queue import Queue
+from service.settings import Settings
+from service.tiers import Catalog, ServedModel
+from service.wire import openai_chat, openai_models
+from service.wire.openai_errors import envelope
+
+
+class JSON(Response):
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return content if isinstance(content, bytes) else orjson.dumps(content)
+
+
+class ChatDialect:
+    """One chat completion's answer outside of the stream itself."""
+
+    def __init__(self, head: openai_chat.Head, arrived: float) -> None:
+        self._head = head
+        self._arrived = arrived
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        taken = asyncio.get_running_loop().time() - self._arrived
+        return [
+            (b"x-request-id", f"req_{uuid.uuid4().hex}".encode()),
+            (b"openai-version", b"2020-10-01"),
+            (b"openai-processing-ms", str(round(taken * 1000)).encode()),
+        ]
+
+    def whole(self, texts: list[bytes], finishes: list[str | None], usage: Usage) -> bytes:
+        return openai_chat.completion(self._head, texts, finishes, usage)
+
+    def refusal(self, error: ServiceError) -> Response:
+        return refuse(error)
+
+
+def routes(
+    settings: Settings, catalog: Catalog, admission: Admission, relay: Relay, queues: dict[str, Queue]
+) -> APIRouter:
+    router = APIRouter()
+
+    @router.post("/v1/chat/completions")
+    async def chat_completions(request: Request) -> Response:
+        arrived = asyncio.get_running_loop().time()
+        call = openai_chat.parse(await read_body(request, settings.body_max))
+        ticket = await admission.admit(_ask(call, request), prefix="chatcmpl-")
+        exchange = Exchange(settings, relay, ticket, arrived)
+        await exchange.submit(queues[ticket.pool.name])
+        head = openai_chat.Head(
+            ticket.job.id, int(time.time()), ticket.job.model, ticket.offer.reported_as, ticket.fingerprint
+        )
+        dialect = ChatDialect(head, arrived)
+        if not call.stream:
+            return Whole(settings, exchange, dialect)
+        return Stream(settings, exchange, dialect, openai_chat.Chunks(head, ticket.job.choices, call.include_usage))
+
+    @router.get("/v1/models")
+    async def models() -> Response:
+        return JSON(openai_models.listing(_model(model) for model in catalog.models.values()))
+
+    @router.get("/v1/models/{name:path}")
+    async def model(name: str) -> Response:
+        if name not in catalog.models:
+            raise ModelNotFound(f"The model `{name}` does not exist or you do not have access to it.", param="model")
+        return JSON(_model(catalog.models[name]))
+
+    return router
+
+
+def refuse(error: ServiceError) -> Response:
+    """An error as an answer of its own."""
+    headers = {"x-request-id": f"req_{uuid.uuid4().hex}"}
+    if error.reason:
+        headers["x-fastmode-reason"] = error.reason
+    if error.retry_after is not None:
+        headers["retry-after"] = str(max(1, round(error.retry_after)))
+    return JSON(envelope(error), status_code=error.status, headers=headers)
+
+
+def _ask(call: openai_chat.ChatRequest, request: Request) -> Ask:
+    return Ask(
+        model=call.model,
+        service_tier=call.service_tier,
+        turns=call.turns(),
+        images=call.images(),
+        image_tokens=openai_chat.IMAGE_TOKENS,
+        max_tokens=call.output_limit,
+        max_tokens_param="max_tokens" if call.max_completion_tokens is None else "max_completion_tokens",
+        min_tokens=call.min_tokens or 0,
+        ignore_eos=bool(call.ignore_eos),
+        stop=call.stops,
+        seed=call.seed,
+        choices=call.n or 1,
+        account=account_of(request.headers.get("authorization"), request.headers.get("x-api-key")),
+    )
+
+
+def _model(model: ServedModel) -> dict[str, Any]:
+    return openai_models.model(model.id, model.created, model.owned_by)

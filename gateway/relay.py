@@ -1,0 +1,190 @@
+"""Brings events from Redis to the requests that wait for them: one reader per gateway process, one mailbox per request.
+
+- A mailbox is opened before its job is visible to any worker, and closed once.
+- Its text is bounded. At a first mark the job's sequence is paused, and goes on when its text has been taken; at the
+  last mark the stream fails. Nothing is dropped.
+- A request that is idle lets the reader hand its events straight to a sink, so that no task wakes per token.
+- What goes wrong while one mailbox is served ends that mailbox's stream and nothing else.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from gateway.fence import Fence, Gap
+from service.errors import Broken, ServiceError, Unavailable
+from service.messages import Delta, Event, Job
+from service.queue import Control, Queue
+from service.replies import Inbox
+from service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+Sink = Callable[[list[Event]], None]
+
+
+class Mailbox:
+    """Events of one request, fenced and in order. `heard` is the loop time of the last one, s."""
+
+    __slots__ = ("_fence", "_ready", "_relay", "_size", "broken", "heard", "job", "paused", "sink", "wake")
+
+    def __init__(self, relay: "Relay", job: Job, now: float) -> None:
+        self.job = job
+        self.wake = asyncio.Event()
+        self.sink: Sink | None = None
+        self.broken: ServiceError | None = None
+        self.paused = False
+        self.heard = now
+        self._relay = relay
+        self._fence = Fence(job.choices)
+        self._ready: list[Event] = []
+        self._size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._ready)
+
+    def put(self, event: Event, now: float) -> None:
+        """Keep what is new in the event; called by the relay."""
+        news = self._fence.admit(event)
+        if news is None:
+            return
+        self.heard = now
+        self._ready.append(news)
+        if isinstance(news, Delta):
+            self._size += len(news.text)
+
+    def take(self) -> list[Event]:
+        """Everything that has come, once."""
+        ready, self._ready, self._size = self._ready, [], 0
+        if self.paused:
+            self.paused = False
+            self._relay.tell(Control("resume", self.job.id), self.job.pool)
+        return ready
+
+    def deliver(self) -> None:
+        """Pass on what has come, to the sink or to the task that waits; called by the relay after a read."""
+        if self.sink is not None and self._ready:
+            self.sink(self.take())
+        else:
+            self.wake.set()
+            self._relieve()
+
+    def fail(self, error: ServiceError) -> None:
+        """The stream cannot be completed; what has come before still counts."""
+        self.broken = self.broken or error
+        self.sink = None
+        self.wake.set()
+
+    def _relieve(self) -> None:
+        bounds = self._relay.settings
+        if self._size > bounds.mailbox_max:
+            self.fail(Broken("The response was not read fast enough.", code="client_too_slow"))
+        elif self._size > bounds.mailbox_pause and not self.paused:
+            self.paused = True
+            self._relay.tell(Control("pause", self.job.id), self.job.pool)
+
+
+class Relay:
+    """The mailboxes of one gateway process. `run` serves them until it is cancelled."""
+
+    def __init__(self, settings: Settings, inbox: Inbox, queues: dict[str, Queue]) -> None:
+        self.settings = settings
+        self.connected = False
+        self._inbox = inbox
+        self._queues = queues
+        self._boxes: dict[str, Mailbox] = {}
+        self._words: asyncio.Queue[tuple[Control, str]] = asyncio.Queue(maxsize=100_000)
+
+    def open(self, job: Job) -> Mailbox:
+        box = self._boxes[job.id] = Mailbox(self, job, asyncio.get_running_loop().time())
+        return box
+
+    def close(self, box: Mailbox) -> None:
+        self._boxes.pop(box.job.id, None)
+
+    def cancel(self, job: Job) -> None:
+        """Nobody wants the job any more. Returns at once; the word is sent, and sent again, until it has arrived."""
+        self.tell(Control("cancel", job.id), job.pool)
+
+    def tell(self, word: Control, pool: str) -> None:
+        """Send a word to the job's worker, in the background. The bound is only met when Redis is away for long."""
+        try:
+            self._words.put_nowait((word, pool))
+        except asyncio.QueueFull:
+            log.warning("job %s: no room to send %s", word.job, word.verb)
+
+    def fail_all(self, error: ServiceError) -> None:
+        """End every stream that is still open with an error."""
+        for box in list(self._boxes.values()):
+            box.fail(error)
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_alive())
+            tasks.create_task(self._read())
+            tasks.create_task(self._send_words())
+
+    async def _read(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                events = await self._inbox.read(block=5)
+            except Unavailable:
+                await asyncio.sleep(0.25)
+                continue
+            now = loop.time()
+            touched: dict[str, Mailbox] = {}
+            for event in events:
+                box = self._boxes.get(event.job)
+                if box is not None:
+                    touched[event.job] = box
+                    self._guarded(box, box.put, event, now)
+            for box in touched.values():
+                self._guarded(box, box.deliver)
+
+    def _guarded(self, box: Mailbox, act: Callable[..., None], *arguments: Any) -> None:
+        try:
+            act(*arguments)
+        except Gap as gap:
+            box.fail(Broken(f"Part of the response was lost: {gap}.", code="stream_gap"))
+        except Exception as error:  # one stream's fault must not end the others'
+            log.exception("job %s: its stream ends, since an event could not be relayed", box.job.id)
+            box.fail(Broken(f"The response could not be relayed ({type(error).__name__})."))
+
+    async def _keep_alive(self) -> None:
+        period = min(1.0, self.settings.reply_ttl / 4)
+        while True:
+            try:
+                await self._inbox.keep_alive()
+            except Unavailable as trouble:
+                if self.connected:
+                    log.warning("Redis does not answer: %r", trouble.__cause__)
+                self.connected = False
+            else:
+                if not self.connected:
+                    log.info("Redis answers")
+                self.connected = True
+            await asyncio.sleep(period)
+
+    async def _send_words(self) -> None:
+        while True:
+            words = [await self._words.get()]
+            while not self._words.empty() and len(words) < 16:
+                words.append(self._words.get_nowait())
+            await asyncio.gather(*(self._send(word, pool) for word, pool in words))
+
+    async def _send(self, word: Control, pool: str) -> None:
+        queue = self._queues[pool]
+        for delay in (0.1, 0.5, 1, 2, 5, 10):
+            try:
+                if word.verb == "cancel":
+                    await queue.cancel(word.job)
+                else:
+                    await queue.tell(word)
+            except Unavailable:
+                await asyncio.sleep(delay)
+            else:
+                return
+        log.warning("job %s: %s could not be sent", word.job, word.verb)

@@ -1,0 +1,249 @@
+"""The queue's promises, kept by a real server: every test is a sentence of service/queue.py."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+from redis.asyncio import Redis
+
+from service.connection import connect
+from service.errors import Contended, Unavailable
+from service.messages import Job
+from service.queue import Bounds, Claim, Control, Queue, Verdict
+
+ROOM = Bounds(jobs=100, bytes=1_000_000, wait=60)
+LEASE = 5.0
+NOW = 0.05  # s; a lease short enough to run out within a test
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    client = connect(redis_url, timeout=2)
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+async def queue(redis: Redis) -> Queue:
+    """A queue of a fresh name, with one worker alive."""
+    fresh = Queue(redis, f"pool-{uuid.uuid4().hex[:8]}")
+    await fresh.claim("first", 0, LEASE, 3)
+    return fresh
+
+
+def job(name: str, **fields: object) -> Job:
+    return Job(id=name, gateway="g", pool="p", model="m", tier="t", **fields)  # type: ignore[arg-type]
+
+
+async def claim(queue: Queue, free: int = 100, worker: str = "first", lease: float = LEASE) -> list[Claim]:
+    return await queue.claim(worker, free, lease, attempts_max=3)
+
+
+def names(claims: list[Claim]) -> list[str]:
+    return [claim.job.id for claim in claims]
+
+
+async def run_out(lease: float = NOW) -> None:
+    """Let a lease of that length pass; the server's clock has milliseconds."""
+    await asyncio.sleep(lease + 0.01)
+
+
+async def test_a_job_comes_back_as_it_was_sent(queue: Queue) -> None:
+    sent = job("a", stop=("x", "ü"), max_tokens=7, prompt_tokens=3)
+    await queue.enqueue(sent, ROOM)
+    [claimed] = await claim(queue)
+    assert claimed.job == sent
+    assert (claimed.epoch, claimed.verdict) == (1, Verdict.RUN)
+
+
+async def test_a_worker_gets_no_more_jobs_than_it_has_free_slots(queue: Queue) -> None:
+    for name in "abc":
+        await queue.enqueue(job(name), ROOM)
+    assert names(await claim(queue, free=2)) == ["a", "b"]
+    assert names(await claim(queue, free=2)) == ["c"]
+
+
+async def test_a_job_is_handed_to_one_worker_while_its_lease_lasts(queue: Queue) -> None:
+    await queue.enqueue(job("a"), ROOM)
+    assert names(await claim(queue, worker="first")) == ["a"]
+    assert await claim(queue, worker="second") == []
+
+
+async def test_a_job_whose_lease_ran_out_is_claimed_again_with_a_higher_epoch(queue: Queue) -> None:
+    await queue.enqueue(job("a"), ROOM)
+    await claim(queue, lease=NOW)
+    await run_out()
+    [again] = await claim(queue, worker="second")
+    assert (again.job.id, again.epoch, again.verdict) == ("a", 2, Verdict.RUN)
+
+
+async def test_renewing_keeps_a_job(queue: Queue) -> None:
+    await queue.enqueue(job("a"), ROOM)
+    [held] = await claim(queue, lease=NOW)
+    assert await queue.renew("first", LEASE, 0.0, [("a", held.epoch)]) == []
+    await run_out()
+    assert await claim(queue, worker="second") == []
+
+
+async def test_a_frozen_worker_that_comes_back_can_neither_end_nor_keep_nor_return_its_job(queue: Queue) -> None:
+    await queue.enqueue(job("a"), ROOM)
+    [stale] = await claim(queue, lease=NOW)
+    await run_out()
+    [fresh] = await claim(queue, worker="second")
+    assert await queue.renew("first", LEASE, 0.0, [("a", stale.epoch)]) == ["a"]
+    assert await queue.finish([("a", stale.epoch)]) == 0
+    assert await queue.release("first", [("a", stale.epoch)]) == 0
+    assert await queue.finish([("a", fresh.epoch)]) == 1
+
+
+async def test_a_job_that_loses_its_workers_again_and_again_is_set_aside(queue: Queue) -> None:
+    await queue.enqueue(job("a"), ROOM)
+    for _ in range(3):
+        [claimed] = await claim(queue, lease=NOW)
+        assert claimed.verdict is Verdict.RUN
+        await run_out()
+    [poison] = await claim(queue)
+    assert (poison.verdict, poison.epoch) == (Verdict.POISON, 4)
+    assert await claim(queue) == []
+
+
+async def test_handing_a_job_back_does_not_count_as_an_attempt_and_keeps_its_place(queue: Queue) -> None:
+    await queue.enqueue(job("a"), ROOM)
+    await queue.enqueue(job("b"), ROOM)
+    for _ in range(5):
+        [first] = await claim(queue, free=1)
+        assert (first.job.id, first.verdict) == ("a", Verdict.RUN)
+        assert await queue.release("first", [("a", first.epoch)]) == 1
+
+
+async def test_a_job_that_waited_too_long_is_refused_not_run(queue: Queue) -> None:
+    await queue.enqueue(job("a"), Bounds(jobs=9, bytes=9999, wait=0.001))
+    await run_out()
+    [late] = await claim(queue)
+    assert late.verdict is Verdict.LATE
+    assert late.queued >= 0.001
+
+
+async def test_a_job_that_has_begun_is_not_late_however_often_it_moves(queue: Queue) -> None:
+    await queue.enqueue(job("a"), Bounds(jobs=9, bytes=9999, wait=0.04))
+    await claim(queue, lease=NOW)
+    await run_out()
+    [again] = await claim(queue)
+    assert again.verdict is Verdict.RUN
+
+
+async def test_a_cancelled_queued_job_is_never_claimed(queue: Queue) -> None:
+    await queue.enqueue(job("a"), ROOM)
+    await queue.enqueue(job("b"), ROOM)
+    assert await queue.cancel("a") == "queued"
+    assert await queue.cancel("a") == "gone"
+    assert names(await claim(queue)) == ["b"]
+
+
+async def test_a_cancelled_running_job_is_told_its_worker_and_never_claimed_again(queue: Queue, redis_url: str) -> None:
+    blocking = connect(redis_url, timeout=2, blocking=1)
+    await queue.enqueue(job("a"), ROOM)
+    [held] = await claim(queue, lease=NOW)
+    after = await queue.last_control()
+    assert await queue.cancel("a") == "running"
+    words, _ = await queue.controls(blocking, after, block=1)
+    await blocking.aclose()
+    assert words == [Control("cancel", "a")]
+    assert await queue.renew("first", NOW, 0.0, [("a", held.epoch)]) == ["a"]
+    await run_out()
+    assert await claim(queue) == []
+
+
+async def test_nothing_is_left_of_jobs_that_ended(queue: Queue, redis: Redis) -> None:
+    for name in "abc":
+        await queue.enqueue(job(name), ROOM)
+    [a, b, _] = await claim(queue)
+    await queue.finish([("a", a.epoch), ("b", b.epoch)])
+    await queue.cancel("c")
+    await queue.finish([("c", 1)])
+    kept = {key.decode().rsplit(":", 1)[1] async for key in redis.scan_iter(f"fm:{{{queue.pool}}}:*")}
+    assert kept <= {"workers", "control", "bytes", "lateness"}
+    assert int(await redis.get(f"fm:{{{queue.pool}}}:bytes") or 0) == 0
+
+
+async def test_a_full_queue_refuses_and_keeps_what_it_has(queue: Queue) -> None:
+    small = Bounds(jobs=2, bytes=9999, wait=60)
+    await queue.enqueue(job("a"), small)
+    await queue.enqueue(job("b"), small)
+    with pytest.raises(Contended) as refusal:
+        await queue.enqueue(job("c"), small)
+    assert (refusal.value.reason, refusal.value.status) == ("queue_full", 429)
+    assert names(await claim(queue)) == ["a", "b"]
+
+
+async def test_bytes_are_bounded_too(queue: Queue) -> None:
+    with pytest.raises(Contended):
+        await queue.enqueue(job("a" * 600), Bounds(jobs=9, bytes=500, wait=60))
+
+
+async def test_a_pool_without_workers_refuses(redis: Redis) -> None:
+    with pytest.raises(Unavailable) as refusal:
+        await Queue(redis, f"pool-{uuid.uuid4().hex}").enqueue(job("a"), ROOM)
+    assert refusal.value.reason == "no_workers"
+
+
+async def test_enqueueing_one_job_twice_queues_it_once(queue: Queue) -> None:
+    await queue.enqueue(job("a"), ROOM)
+    await queue.enqueue(job("a"), ROOM)
+    assert names(await claim(queue)) == ["a"]
+
+
+async def test_a_higher_band_goes_first(queue: Queue) -> None:
+    await queue.enqueue(job("late", band=2), ROOM)
+    await queue.enqueue(job("normal", band=1), ROOM)
+    await queue.enqueue(job("urgent", band=0), ROOM)
+    assert names(await claim(queue)) == ["urgent", "normal", "late"]
+
+
+async def test_a_tenant_with_many_jobs_does_not_hold_up_one_with_few(queue: Queue) -> None:
+    for number in range(10):
+        await queue.enqueue(job(f"many-{number}", tenant="many", cost=100), ROOM)
+    await queue.enqueue(job("few-0", tenant="few", cost=100), ROOM)
+    await queue.enqueue(job("few-1", tenant="few", cost=100), ROOM)
+    order = names(await claim(queue))
+    assert order.index("few-0") <= 1
+    assert order.index("few-1") <= 3
+
+
+async def test_shares_within_a_band_follow_the_weights(queue: Queue) -> None:
+    for number in range(40):
+        await queue.enqueue(job(f"heavy-{number}", tenant="heavy", cost=10, weight=3), ROOM)
+        await queue.enqueue(job(f"light-{number}", tenant="light", cost=10, weight=1), ROOM)
+    served = names(await claim(queue, free=40))
+    assert 28 <= sum(name.startswith("heavy") for name in served) <= 32
+
+
+async def test_an_enqueue_wakes_a_worker_that_listens(queue: Queue, redis_url: str) -> None:
+    blocking = connect(redis_url, timeout=2, blocking=5)
+    listening = asyncio.create_task(queue.listen(blocking, block=5))
+    await asyncio.sleep(0.05)
+    begun = time.monotonic()
+    await queue.enqueue(job("a"), ROOM)
+    assert await listening
+    assert time.monotonic() - begun < 2
+    await blocking.aclose()
+
+
+async def test_the_dead_are_not_counted_and_the_latest_speaks_for_the_pool(queue: Queue) -> None:
+    await queue.renew("first", LEASE, 0.25, [])
+    await queue.renew("second", LEASE, 0.001, [])
+    await queue.renew("dead", NOW, 9.0, [])
+    await run_out()
+    alive = await queue.alive()
+    assert (alive.workers, alive.lateness) == (2, 0.25)
+    await queue.release("first")
+    assert (await queue.alive()).workers == 1
+
+
+async def test_trouble_with_redis_is_ours_and_comes_in_time() -> None:
+    nowhere = connect("unix:///nonexistent/valkey.sock", timeout=0.2)
+    with pytest.raises(Unavailable) as trouble:
+        await Queue(nowhere, "p").depth()
+    assert (trouble.value.reason, trouble.value.retry_after) == ("redis", 1)

@@ -1,0 +1,72 @@
+"""Wiring of a worker process: settings, Redis, the pool's backend, the runner."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+
+import uvloop
+from redis.asyncio import Redis
+
+from service import metrics, settings, tiers, tokenizer
+from service.connection import connect, verify
+from service.errors import CatalogError, FastmodeError, Unavailable
+from service.queue import Queue
+from service.settings import Settings
+from workers.backends.emulated import Emulated
+from workers.runner import BLOCK, Runner
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a worker until SIGTERM or SIGINT. Exits with 1 and one line when it cannot start."""
+    parser = argparse.ArgumentParser(prog="workers", description="Serve the jobs of one pool.")
+    parser.add_argument("--pool", required=True, help="name of a pool of the catalog")
+    serve(parser.parse_args(arguments).pool)
+
+
+def serve(pool: str) -> None:
+    try:
+        configuration = settings.read(os.environ)
+        logging.basicConfig(
+            level=configuration.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
+        )
+        metrics.configure(configuration.metrics_dir)
+        uvloop.run(_serve(configuration, pool))
+    except (FastmodeError, OSError) as error:
+        sys.exit(f"worker {pool}: {error}")
+
+
+async def _serve(configuration: Settings, name: str) -> None:
+    catalog = tiers.load(configuration.catalog)
+    if name not in catalog.pools:
+        raise CatalogError(f"there is no pool {name!r}; the catalog has: {', '.join(catalog.pools)}")
+    tokenizer.load()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    commands = connect(configuration.redis_url, configuration.redis_timeout)
+    bell, words = (connect(configuration.redis_url, configuration.redis_timeout, blocking=BLOCK) for _ in range(2))
+    if configuration.metrics_port:
+        metrics.serve(configuration.metrics_port)
+    await _verified(commands, stop)
+    backend = Emulated(catalog.pools[name], time.monotonic, configuration.flush_every, metrics.pool_metrics(name))
+    await Runner(configuration, Queue(commands, name), backend, commands, bell, words).run(stop)
+    metrics.farewell()
+
+
+async def _verified(redis: Redis, stop: asyncio.Event) -> None:
+    """Wait for Redis, and refuse one that evicts keys."""
+    while not stop.is_set():
+        try:
+            await verify(redis)
+        except Unavailable:
+            await asyncio.sleep(0.5)
+        else:
+            return
+
+
+if __name__ == "__main__":
+    main()

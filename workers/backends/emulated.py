@@ -1,0 +1,244 @@
+"""The emulated engine in real time: virtual time follows the clock, tokens go out when they are due.
+
+- A first and a last token are emitted when they are due. Those between are coalesced for `flush_every`, and when a step
+  takes longer than that, until the step ends.
+- Tokens are a script written beforehand (workers.content); the engine only says how many of them are out.
+- A paused sequence leaves the batch, and comes back with its context to be recomputed, as a pre-empted one does.
+- It says how late it is: an emulator that cannot keep up gives wrong speeds, and must not do so silently.
+"""
+
+import asyncio
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from service.metrics import PoolMetrics
+
+from service.messages import Delta, Event, Failed, Failure, Finished, Job, Started, Usage
+from service.tiers import Pool
+from workers.backends import Emit
+from workers.content import Script, compose
+from workers.engine import Engine, Limits, NeverFits, Progress, Sequence
+
+_CLOCK_GRAIN = 0.001  # s; a wake-up earlier than the event loop can tell apart would only spin
+
+
+@dataclass(slots=True)
+class _Choice:
+    """One sequence of a job. Invariant: sent <= out <= script.tokens."""
+
+    run: "_Run"
+    index: int
+    script: Script
+    replica: "_Replica"
+    out: int = 0  # tokens generated
+    sent: int = 0  # tokens emitted
+    ended: bool = False
+
+    @property
+    def id(self) -> str:
+        return f"{self.run.job.id}/{self.index}"
+
+
+@dataclass(slots=True)
+class _Run:
+    """A job being served."""
+
+    job: Job
+    epoch: int
+    choices: list[_Choice] = field(default_factory=list)
+    paused: bool = False
+
+    def usage(self) -> Usage:
+        return Usage(prompt=self.job.prompt_tokens, completion=sum(choice.out for choice in self.choices))
+
+
+@dataclass(slots=True)
+class _Replica:
+    engine: Engine
+    sequences: int = 0  # placed here and not ended: what a new one is placed by
+
+
+class Emulated:
+    """A pool's replicas, hosted by one worker."""
+
+    def __init__(self, pool: Pool, clock: Callable[[], float], flush_every: float, metrics: PoolMetrics) -> None:
+        limits = Limits(
+            max_batch=pool.limits.max_batch,
+            prefill_chunk=pool.limits.prefill_chunk,
+            ambient_sequences=pool.limits.ambient_sequences,
+            ambient_context=pool.limits.ambient_context,
+        )
+        self._pool = pool
+        self._clock = clock
+        self._flush_every = flush_every
+        self._metrics = metrics
+        self._replicas = [_Replica(Engine(pool.step_time, limits, start=clock())) for _ in range(pool.replicas)]
+        self._slots = pool.replicas * int(limits.max_batch - limits.ambient_sequences)
+        self._runs: dict[str, _Run] = {}
+        self._choices: dict[str, _Choice] = {}
+        self._held: dict[str, _Choice] = {}  # choices with tokens out that wait for the next tick
+        self._outgoing: list[Event] = []
+        self._wake = asyncio.Event()
+        self._tick = clock()  # from when on held tokens may go out
+        self._late_sum = 0.0
+        self._late_count = 0
+
+    @property
+    def slots(self) -> int:
+        return self._slots
+
+    @property
+    def lateness(self) -> float:
+        mean = self._late_sum / self._late_count if self._late_count else 0.0
+        self._late_sum, self._late_count = 0.0, 0
+        return mean
+
+    def submit(self, job: Job, epoch: int, queued: float) -> None:
+        run = _Run(job, epoch)
+        arrival = self._clock() + self._frontend(job)
+        try:
+            for index in range(job.choices):
+                self._place(run, index, arrival)
+        except NeverFits as error:
+            self._end(run)
+            self._outgoing.append(Failed(job.id, epoch, Failure.BACKEND, str(error)))
+        else:
+            self._runs[job.id] = run
+            self._outgoing.append(Started(job.id, epoch, queued))
+        self._wake.set()
+
+    def cancel(self, job: str) -> None:
+        run = self._runs.get(job)
+        if run is not None:
+            self._end(run)
+            self._outgoing.append(Finished(job, run.epoch, run.usage(), cancelled=True))
+            self._wake.set()
+
+    def drop(self, job: str) -> None:
+        run = self._runs.get(job)
+        if run is not None:
+            self._end(run)
+
+    def pause(self, job: str) -> None:
+        run = self._runs.get(job)
+        if run is None or run.paused:
+            return
+        run.paused = True
+        for choice in run.choices:
+            choice.replica.engine.cancel(choice.id)
+
+    def resume(self, job: str) -> None:
+        run = self._runs.get(job)
+        if run is None or not run.paused:
+            return
+        run.paused = False
+        for choice in run.choices:
+            if not choice.ended:
+                choice.replica.engine.add(self._sequence(choice, self._clock()))
+        self._wake.set()
+
+    def untouched(self) -> list[str]:
+        return [run.job.id for run in self._runs.values() if not any(choice.out for choice in run.choices)]
+
+    async def run(self, emit: Emit) -> None:
+        while True:
+            await self._sleep_until(self._next_wake())
+            events = self._collect(self._clock())
+            self._report()
+            if events:
+                await emit(events)
+
+    def _next_wake(self) -> float:
+        """When the next token has to go out; infinity while there is nothing to do."""
+        if self._outgoing:
+            return -math.inf
+        changes = [replica.engine.next_event() for replica in self._replicas]
+        ticks = [replica.engine.next_event(not_before=self._tick) for replica in self._replicas]
+        return min((time for time in (*changes, *ticks) if time is not None), default=math.inf)
+
+    async def _sleep_until(self, due: float) -> None:
+        wait = due - self._clock()
+        self._wake.clear()
+        if wait <= 0:
+            await asyncio.sleep(0)
+            return
+        try:
+            async with asyncio.timeout(None if wait == math.inf else max(wait, _CLOCK_GRAIN)):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    def _collect(self, now: float) -> list[Event]:
+        """Everything to be told at `now`, in an order that keeps each job's grammar."""
+        events, self._outgoing = self._outgoing, []
+        for replica in self._replicas:
+            for progress in replica.engine.advance(now):
+                events += self._progressed(self._choices[progress.id], progress, now)
+        if now >= self._tick and self._held:
+            held, self._held = self._held, {}
+            events += [self._delta(choice) for choice in held.values()]
+            self._tick = now + self._flush_every
+        return events
+
+    def _progressed(self, choice: _Choice, progress: Progress, now: float) -> Iterator[Event]:
+        choice.out = progress.tokens
+        if progress.first is None and not progress.finished:
+            self._held[choice.id] = choice
+            return
+        self._late(now - (progress.time if progress.first is None else progress.first))
+        self._held.pop(choice.id, None)
+        if not progress.finished:
+            yield self._delta(choice)
+            return
+        choice.ended = True
+        yield self._delta(choice)
+        run = choice.run
+        if all(each.ended for each in run.choices):
+            self._end(run)
+            yield Finished(run.job.id, run.epoch, run.usage())
+
+    def _delta(self, choice: _Choice) -> Delta:
+        start, choice.sent = choice.sent, choice.out
+        run, script = choice.run, choice.script
+        text = script.text(start, choice.out)
+        finish = script.finish if choice.ended else None
+        return Delta(run.job.id, run.epoch, choice.index, start, choice.out - start, text, finish)
+
+    def _place(self, run: _Run, index: int, arrival: float) -> None:
+        replica = min(self._replicas, key=lambda replica: replica.sequences)
+        choice = _Choice(run, index, compose(run.job, index), replica)
+        replica.engine.add(self._sequence(choice, arrival))
+        replica.sequences += 1
+        run.choices.append(choice)
+        self._choices[choice.id] = choice
+
+    def _sequence(self, choice: _Choice, arrival: float) -> Sequence:
+        job = choice.run.job
+        seed = random.Random(f"{choice.id} {choice.out}").getrandbits(63)
+        return Sequence(choice.id, arrival, job.prompt_tokens, choice.script.tokens, generated=choice.out, seed=seed)
+
+    def _end(self, run: _Run) -> None:
+        """Frees everything the job holds; its choices that still run leave the batch."""
+        self._runs.pop(run.job.id, None)
+        for choice in run.choices:
+            choice.replica.engine.cancel(choice.id)
+            choice.replica.sequences -= 1
+            self._choices.pop(choice.id, None)
+            self._held.pop(choice.id, None)
+
+    def _frontend(self, job: Job) -> float:
+        """Seconds in front of the engine: network, tokenizer, scheduler. Lognormal, drawn from the job's id."""
+        if self._pool.frontend_median <= 0:
+            return 0.0
+        return random.Random(job.id).lognormvariate(math.log(self._pool.frontend_median), self._pool.frontend_sigma)
+
+    def _late(self, seconds: float) -> None:
+        self._late_sum += seconds
+        self._late_count += 1
+        self._metrics.lateness.observe(seconds)
+
+    def _report(self) -> None:
+        snapshots = [replica.engine.snapshot() for replica in self._replicas]
+        self._metrics.engine(snapshots)

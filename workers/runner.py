@@ -1,0 +1,247 @@
+"""A worker: claims jobs when it has a slot, runs them on its backend, sends their events back, and keeps their leases.
+
+- A job is held from its claim to its last event, and each held job's lease is renewed every third of it.
+- Events are sent before the job is finished in the queue: a worker that dies in between has its job run again, and the
+  gateway drops what it has already relayed.
+- A gateway that is gone loses its jobs at the next write to it.
+- Draining: claim nothing, hand back what has not begun, finish the rest, hand back what is left.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import uuid
+from collections import defaultdict
+from collections.abc import Awaitable
+
+from redis.asyncio import Redis
+
+from service import replies
+from service.errors import Unavailable
+from service.messages import Event, Failed, Failure, Finished, Job
+from service.queue import Claim, Queue, Verdict
+from service.settings import Settings
+from workers.backends import Backend
+
+log = logging.getLogger(__name__)
+
+BLOCK = 1.0  # s a read may wait on purpose; also how long a missed bell or an expired lease can stay unnoticed
+_RETRY = 0.25  # s
+
+_REFUSALS = {
+    Verdict.LATE: (Failure.QUEUE_DEADLINE, "The request waited too long in the queue of this tier."),
+    Verdict.POISON: (Failure.ATTEMPTS, "The request was given up: every worker that took it up was lost."),
+}
+
+
+class Runner:
+    """One worker of one pool. `commands` carries commands; `bell` and `words` only reads that wait."""
+
+    def __init__(
+        self, settings: Settings, queue: Queue, backend: Backend, commands: Redis, bell: Redis, words: Redis
+    ) -> None:
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._settings = settings
+        self._queue = queue
+        self._backend = backend
+        self._commands = commands
+        self._bell = bell
+        self._words = words
+        self._held: dict[str, tuple[Job, int]] = {}
+        self._ended: list[tuple[str, int]] = []
+        self._something_ended = asyncio.Event()
+        self._slot_free = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._draining = asyncio.Event()
+        self._idle.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop`, then drain."""
+        async with asyncio.TaskGroup() as tasks:
+            claiming = tasks.create_task(self._claim())
+            beside = [
+                tasks.create_task(self._backend.run(self._emit)),
+                tasks.create_task(self._finish()),
+                tasks.create_task(self._renew()),
+                tasks.create_task(self._listen()),
+            ]
+            await stop.wait()
+            self._draining.set()
+            self._slot_free.set()
+            await claiming
+            await self._drain()
+            for task in beside:
+                task.cancel()
+
+    async def _claim(self) -> None:
+        while not self._draining.is_set():
+            free = self._backend.slots - len(self._held)
+            if free <= 0:
+                self._slot_free.clear()
+                await self._slot_free.wait()
+                continue
+            try:
+                settings = self._settings
+                claims = await self._queue.claim(self.name, free, settings.lease, settings.attempts_max)
+                await self._take_up(claims)
+                if sum(claim.verdict is Verdict.RUN for claim in claims) < free:
+                    await self._await_bell()
+            except Unavailable:
+                await asyncio.sleep(_RETRY)
+
+    async def _take_up(self, claims: list[Claim]) -> None:
+        refused: dict[str, list[Event]] = defaultdict(list)
+        for claim in claims:
+            job, epoch = claim.job, claim.epoch
+            if claim.verdict is Verdict.RUN:
+                self._held[job.id] = (job, epoch)
+                self._idle.clear()
+                self._backend.submit(job, epoch, claim.queued)
+            else:
+                refused[job.gateway].append(Failed(job.id, epoch, *_REFUSALS[claim.verdict]))
+        if refused:
+            await self._write(refused)
+
+    async def _await_bell(self) -> None:
+        """Until the bell rings, or it is time to look for expired leases, or to stop."""
+        listening = asyncio.ensure_future(self._queue.listen(self._bell, BLOCK))
+        draining = asyncio.ensure_future(self._draining.wait())
+        try:
+            await asyncio.wait({listening, draining}, return_when=asyncio.FIRST_COMPLETED)
+            if listening.done():
+                listening.result()
+        finally:
+            listening.cancel()
+            draining.cancel()
+
+    async def _emit(self, events: list[Event]) -> None:
+        """Send the backend's events to the gateways that wait for them."""
+        flush: dict[str, list[Event]] = defaultdict(list)
+        for event in events:
+            held = self._held.get(event.job)
+            if held is not None:
+                flush[held[0].gateway].append(event)
+        if not flush:
+            return
+        await self._write(flush)
+        for event in events:
+            if isinstance(event, Finished | Failed):
+                self._let_go(event.job)
+
+    async def _write(self, flush: dict[str, list[Event]]) -> None:
+        """Until Redis has taken it: the gateway drops what comes twice, and can do nothing about what never comes."""
+        while True:
+            try:
+                gone = await replies.write(self._commands, flush)
+            except Unavailable:
+                await asyncio.sleep(_RETRY)
+            else:
+                break
+        for gateway in gone:
+            self._abandon(gateway)
+
+    def _abandon(self, gateway: str) -> None:
+        orphans = [job.id for job, _ in self._held.values() if job.gateway == gateway]
+        if orphans:
+            log.warning("gateway %s is gone; its %d jobs are dropped", gateway, len(orphans))
+        for job in orphans:
+            self._backend.drop(job)
+            self._let_go(job)
+
+    def _let_go(self, job: str) -> None:
+        """The job has ended: its slot is free at once, the queue hears of it in the background."""
+        held = self._held.pop(job, None)
+        if held is None:
+            return
+        self._ended.append((job, held[1]))
+        self._something_ended.set()
+        self._slot_free.set()
+        if not self._held:
+            self._idle.set()
+
+    async def _finish(self) -> None:
+        while True:
+            await self._something_ended.wait()
+            self._something_ended.clear()
+            ended, self._ended = self._ended, []
+            if not await self._try(self._queue.finish(ended)):
+                self._ended += ended
+                self._something_ended.set()
+                await asyncio.sleep(_RETRY)
+
+    async def _renew(self) -> None:
+        """Keep the leases, let go of what is not ours any more, and announce that this worker lives."""
+        while True:
+            held = [(job.id, epoch) for job, epoch in self._held.values()]
+            try:
+                lost = await self._queue.renew(self.name, self._settings.lease, self._backend.lateness, held)
+            except Unavailable:
+                lost = []
+            for job in lost:
+                self._backend.drop(job)
+                self._let_go(job)
+            await asyncio.sleep(self._settings.lease / 3)
+
+    async def _listen(self) -> None:
+        """Words from gateways: cancel, pause, resume."""
+        after: str | None = None
+        while True:
+            try:
+                after = after or await self._queue.last_control()
+                words, after = await self._queue.controls(self._words, after, BLOCK)
+            except Unavailable:
+                await asyncio.sleep(_RETRY)
+                continue
+            for word in words:
+                if word.job in self._held:
+                    {"cancel": self._backend.cancel, "pause": self._backend.pause, "resume": self._backend.resume}[
+                        word.verb
+                    ](word.job)
+
+    async def _drain(self) -> None:
+        """Others go on with what has not begun, and with what is left after the grace period; alone, we end it."""
+        await self._hand_back(self._backend.untouched())
+        try:
+            async with asyncio.timeout(self._settings.grace):
+                await self._idle.wait()
+        except TimeoutError:
+            log.warning("%d jobs have not ended within the grace period", len(self._held))
+            await self._part_with(list(self._held))
+        await self._try(self._queue.finish(self._ended))
+        await self._try(self._queue.release(self.name))
+
+    async def _part_with(self, jobs: list[str]) -> None:
+        try:
+            others = (await self._queue.alive()).workers > 1
+        except Unavailable:
+            return
+        if others:
+            await self._hand_back(jobs)
+            return
+        ends: dict[str, list[Event]] = defaultdict(list)
+        for job, epoch in (self._held[job] for job in jobs):
+            ends[job.gateway].append(Failed(job.id, epoch, Failure.WORKER_DRAINED, "The worker is shutting down."))
+        for job in jobs:
+            self._backend.drop(job)
+        await self._write(ends)
+        for job in jobs:
+            self._let_go(job)
+
+    async def _hand_back(self, jobs: list[str]) -> None:
+        handed = [(job, self._held[job][1]) for job in jobs if job in self._held]
+        for job, _ in handed:
+            self._backend.drop(job)
+            del self._held[job]
+        if not self._held:
+            self._idle.set()
+        if handed:
+            await self._try(self._queue.release(self.name, handed))
+
+    async def _try(self, call: Awaitable[object]) -> bool:
+        """Whether Redis took it. If not, the lease will run out, and that does what the call would have done."""
+        try:
+            await call
+        except Unavailable:
+            return False
+        return True
