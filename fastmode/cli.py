@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -66,15 +65,15 @@ def gateway() -> None:
     """Run one gateway; FASTMODE_ variables and REDIS_URL configure it."""
     from gateway.__main__ import main as run
 
-    _run_as("gateway", run)
+    run()
 
 
 @app.command()
 def worker(pool: Annotated[str, typer.Option(help="The pool of the catalog whose jobs it does.")]) -> None:
     """Run one worker; FASTMODE_ variables and REDIS_URL configure it."""
-    from workers.__main__ import main as run
+    from workers.__main__ import serve
 
-    _run_as("worker", run, "--pool", pool)
+    serve(pool)
 
 
 @app.command()
@@ -103,9 +102,3 @@ def tiers(
         print(json.dumps([dataclasses.asdict(row) for row in rows(offered)], indent=2))
     else:
         show.tiers(show.console(), offered)
-
-
-def _run_as(name: str, run: Callable[[], None], *arguments: str) -> None:
-    """As `python -m` would run it: with a command line of its own."""
-    sys.argv = [f"fastmode {name}", *arguments]
-    run()

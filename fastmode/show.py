@@ -1,5 +1,7 @@
 """Tables and examples for a terminal. The figures are computed elsewhere (service/figures.py); this lays them out."""
 
+import os
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -37,7 +39,7 @@ for chunk in stream:
 
 def console(*, stderr: bool = False) -> Console:
     console = Console(stderr=stderr, highlight=False)
-    if not console.is_terminal:
+    if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = WIDTH_OF_FILES
     return console
 

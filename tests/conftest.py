@@ -1,11 +1,17 @@
-"""What every test may use: a real server instead of a stand-in for Redis."""
+"""What every test may use: real servers instead of stand-ins, on ports and sockets of their own, gone in the end."""
 
+import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from fastmode import embedded
+from fastmode.up import Service, prepare
+
+StartService = Callable[..., Service]
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +24,47 @@ def redis_url() -> Iterator[str]:
 @pytest.fixture
 def free_port() -> int:
     """A TCP port of 127.0.0.1 that nobody listens on."""
+    return _free_port()
+
+
+@pytest.fixture
+def bare_environ() -> dict[str, str]:
+    """The environment without anything that configures the service."""
+    return {name: text for name, text in os.environ.items() if name != "REDIS_URL" and not name.startswith("FASTMODE_")}
+
+
+@pytest.fixture
+def stack(bare_environ: dict[str, str]) -> Iterator[StartService]:
+    """Starts the service as `fastmode up` does: `stack(catalog=path, gateways=2, FASTMODE_GRACE="1")`.
+
+    What it returns is ready: every pool of the catalog has a worker, and `base_url` answers. It has a Valkey of its own
+    unless REDIS_URL is among the variables. In the end every process has to leave with exit code 0, but for those
+    that the test names in `victims`: `stack(victims=["worker fast"])`.
+    """
+    with ExitStack() as started:
+        services: list[Service] = []
+        spared: set[str] = set()
+
+        def start(
+            catalog: Path | None = None, gateways: int = 1, victims: Collection[str] = (), **variables: str
+        ) -> Service:
+            spared.update(victims)
+            environ = {**bare_environ, "FASTMODE_PORT": str(_free_port()), **variables}
+            if catalog is not None:
+                environ["FASTMODE_CATALOG"] = str(catalog)
+            service = prepare(environ, gateways)
+            started.enter_context(service.stack)
+            assert service.start()
+            services.append(service)
+            return service
+
+        yield start
+    for service in services:
+        left_badly = {name: code for name, code in service.stack.exit_codes.items() if code != 0 and name not in spared}
+        assert not left_badly
+
+
+def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port

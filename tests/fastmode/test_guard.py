@@ -99,6 +99,15 @@ def test_an_interrupt_meant_for_the_terminal_leaves_guard_and_command_alone(run:
     assert alive(int(child.tail[0]))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's end")
+def test_a_guard_that_is_killed_takes_its_command_with_it(run: Run) -> None:
+    child = run(SLEEPER)
+    assert eventually(lambda: bool(child.tail))
+    os.kill(child.pid, signal.SIGKILL)
+    assert eventually(lambda: not alive(int(child.tail[0])))
+    assert child.wait(DEADLINE)
+
+
 def test_a_command_may_take_its_time_after_sigterm(run: Run) -> None:
     """The guard passes SIGTERM on and sets no deadline of its own while the parent lives."""
     child = run(f"import signal; signal.signal(signal.SIGTERM, lambda *_: print('heard', flush=True)); {SLEEPER}")
