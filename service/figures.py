@@ -1,4 +1,4 @@
-"""The figures people are shown about each offer: every one with its unit, and whether it is measured, derived or assumed.
+"""The figures people are shown about each offer, with their units, and whether measured, derived or assumed.
 
 Derived speeds are those of the step-time formula. On published measurements it errs by 15 % in the mean, so what
 differs by less is not a difference.

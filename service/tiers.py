@@ -154,6 +154,8 @@ def load(path: Path | None = None) -> Catalog:
         sources=_joined(root, "sources", base.sources, own.sources),
         default_words=own.default_words or base.default_words,
     )
+    if not shared.default_words:
+        raise root.error("default_words", "is missing: what asks for a model's default tier?")
     _check_words(root, shared)
     pools = {name: _read_pool(name, table, shared) for name, table in root.tables("pools").items()}
     models = {name: _read_model(name, table, shared, pools) for name, table in root.tables("models").items()}

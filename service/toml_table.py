@@ -3,6 +3,7 @@
 Knows TOML and nothing of what a catalog means.
 """
 
+import difflib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -147,7 +148,8 @@ class Table:
         if key in self.values:
             return self.values[key]
         if default is _MISSING:
-            raise self.error(key, "is missing")
+            similar = difflib.get_close_matches(key, self.values, n=1)
+            raise self.error(key, f"is missing; is {similar[0]!r} meant for it?" if similar else "is missing")
         return default
 
 

@@ -1,0 +1,102 @@
+"""The table of tiers shows every offer, and each figure says what it is worth."""
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import pytest
+
+from service.figures import Figure, Row, in_words, lone_speed, rows
+from service.tiers import load, resolve
+
+CATALOG = load()
+ROWS = {(row.model, row.tier): row for row in rows(CATALOG)}
+BENCH = load(Path(__file__).resolve().parents[1] / "catalogs" / "bench.toml")
+
+
+def figures(row: Row) -> list[Figure]:
+    values = [getattr(row, field.name) for field in fields(row)]
+    return [value for value in values if isinstance(value, Figure)]
+
+
+def test_every_offer_has_a_row_and_no_other() -> None:
+    offers = {(model.id, tier) for model in CATALOG.models.values() for tier in model.offers}
+    assert set(ROWS) == offers
+
+
+def test_rows_survive_the_way_through_json() -> None:
+    plain = [asdict(row) for row in ROWS.values()]
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: f"{row.model}-{row.tier}")
+def test_every_figure_says_its_kind_unit_and_basis(row: Row) -> None:
+    assert len(figures(row)) >= 12
+    for figure in figures(row):
+        assert figure.kind in ("measured", "derived", "assumed")
+        assert figure.unit
+        assert figure.note
+        assert figure.value > 0
+    assert row.deployment_kind == "assumed"
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: f"{row.model}-{row.tier}")
+def test_speeds_fall_from_the_floor_through_alone_and_ambient_to_full(row: Row) -> None:
+    speeds = [row.floor_speed, row.speed_alone, row.speed_ambient, row.speed_full]
+    assert [speed.value for speed in speeds] == sorted((speed.value for speed in speeds), reverse=True)
+    assert {speed.kind for speed in speeds} == {"derived"}
+
+
+def test_the_ambient_speed_is_that_of_a_lone_request() -> None:
+    for (model, tier), row in ROWS.items():
+        pool = CATALOG.pools[CATALOG.models[model].offers[tier].pool]
+        assert row.speed_ambient.value == pytest.approx(lone_speed(pool), rel=1e-3)
+
+
+def test_list_prices_are_measured_where_they_are_published_and_assumed_where_not() -> None:
+    assert ROWS["gpt-5.3-codex", "fast"].price_output.kind == "measured"
+    assert ROWS["gpt-5.3-codex", "fast"].price_output.value == 28
+    assert ROWS["gpt-5.3-codex-spark", "spark"].price_output.kind == "assumed"
+
+
+def test_a_small_batch_costs_more_to_serve_and_no_tier_is_sold_below_its_cost() -> None:
+    assert ROWS["claude-opus-4-6", "fast"].cost_output.value > 5 * ROWS["claude-opus-4-6", "standard"].cost_output.value
+    for row in ROWS.values():
+        assert row.price_output.value > row.cost_output.value
+        assert row.price_input.value > row.cost_input.value
+
+
+def test_the_cost_of_a_token_is_its_share_of_the_hour() -> None:
+    row = ROWS["claude-opus-4-6", "standard"]
+    pool = CATALOG.pools["standard"]
+    tokens_per_hour = 3600 * (row.ambient_batch.value + 1) * row.speed_ambient.value * pool.utilisation
+    assert row.cost_output.value == pytest.approx(8 * 2.75 / tokens_per_hour * 1e6, rel=1e-3)
+
+
+def test_a_listed_premium_implies_a_floor_and_warns_that_it_is_ill_conditioned() -> None:
+    steep, mild = (ROWS[model, "fast"].price_floor_speed for model in ("claude-opus-4-6", "claude-opus-5-5"))
+    assert steep is not None
+    assert mild is not None
+    assert steep.value == pytest.approx(190, rel=0.03)
+    assert mild.value == pytest.approx(270, rel=0.03)
+    for figure in (steep, mild):
+        assert "ill-conditioned" in figure.note
+
+
+def test_there_is_no_floor_to_infer_between_different_chips_or_from_the_default_tier() -> None:
+    assert ROWS["gpt-5.3-codex", "spark"].price_floor_speed is None
+    assert ROWS["gpt-5.3-codex", "standard"].price_floor_speed is None
+
+
+def test_a_deployment_in_words_names_chip_model_layout_and_what_is_hypothetical() -> None:
+    words = in_words(CATALOG, CATALOG.pools["fast"])
+    for part in ("flagship-1.2t-a60b (hypothetical)", "8 x gb200", "tensor parallel 8", "3 drafts"):
+        assert part in words
+    assert "hypothetical" not in in_words(CATALOG, CATALOG.pools["spark"])
+    assert "1 draft for" in in_words(CATALOG, CATALOG.pools["spark"])
+
+
+def test_any_catalog_can_be_shown() -> None:
+    by_model = {(row.model, row.tier): row for row in rows(BENCH)}
+    assert by_model["test-1000", "standard"].speed_full.value == 1000
+    assert by_model["test-tiers", "fast"].pool == resolve(BENCH, "test-tiers", "priority").pool
