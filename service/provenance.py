@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from service.toml_table import Document, Table
+from service.toml_table import Document, KeyPath, Table
 
 Kind = Literal["measured", "derived", "assumed"]
 KEYS = ("source", "source_of")  # may stand in any table of a catalog
@@ -30,7 +30,7 @@ class Source:
     reference: str
 
 
-Provenance = Mapping[tuple[str, ...], Source]  # path of a number -> its source
+Provenance = Mapping[KeyPath, Source]  # path of a number -> its source
 
 
 def read_sources(root: Table) -> dict[str, Source]:
@@ -38,12 +38,10 @@ def read_sources(root: Table) -> dict[str, Source]:
     return {name: _read_source(name, table) for name, table in root.tables("sources").items()}
 
 
-def trace(
-    document: Document, own: Mapping[str, Source], inherited: Mapping[str, Source]
-) -> dict[tuple[str, ...], Source]:
+def trace(document: Document, own: Mapping[str, Source], inherited: Mapping[str, Source]) -> dict[KeyPath, Source]:
     """The source of every number of the document. Raises CatalogError: a number has none, or a source has no number."""
     known = {**inherited, **own}
-    found: dict[tuple[str, ...], Source] = {}
+    found: dict[KeyPath, Source] = {}
     for path, name in _numbers(document, (), document.values, None):
         if name is None:
             raise document.error(path, "a number needs a source: name one in `source` of its table")
@@ -67,8 +65,8 @@ def _read_source(name: str, table: Table) -> Source:
 
 
 def _numbers(
-    document: Document, path: tuple[str, ...], values: Mapping[str, Any], source: str | None
-) -> Iterator[tuple[tuple[str, ...], str | None]]:
+    document: Document, path: KeyPath, values: Mapping[str, Any], source: str | None
+) -> Iterator[tuple[KeyPath, str | None]]:
     """Every leaf that is neither text nor list, with the name of its source."""
     here = values.get("source", source)
     single = values.get("source_of", {})

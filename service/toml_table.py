@@ -15,7 +15,7 @@ from typing import Any
 
 from service.errors import CatalogError
 
-Path_ = tuple[str, ...]
+KeyPath = tuple[str, ...]
 
 _KEY = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 _DOTTED = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
@@ -30,7 +30,7 @@ class Document:
 
     name: str
     values: Mapping[str, Any]
-    lines: Mapping[Path_, int]
+    lines: Mapping[KeyPath, int]
     everywhere: frozenset[str]
 
     @classmethod
@@ -46,7 +46,7 @@ class Document:
     def root(self) -> "Table":
         return Table(self, (), self.values)
 
-    def error(self, path: Path_, why: str) -> CatalogError:
+    def error(self, path: KeyPath, why: str) -> CatalogError:
         """An error that names the key, the reasoning and the nearest line known."""
         known = (self.lines[path[:size]] for size in range(len(path), 0, -1) if path[:size] in self.lines)
         line = next(known, None)
@@ -59,7 +59,7 @@ class Table:
     """One table. Reading a key marks it as known; `done` raises for the keys that nobody asked for."""
 
     document: Document
-    path: Path_
+    path: KeyPath
     values: Mapping[str, Any]
     _known: set[str] = field(default_factory=set)
 
@@ -153,13 +153,13 @@ class Table:
         return default
 
 
-def dotted(path: Path_) -> str:
+def dotted(path: KeyPath) -> str:
     return ".".join(key if re.fullmatch(r"[\w-]+", key) else f'"{key}"' for key in path)
 
 
-def _index(text: str) -> dict[Path_, int]:
-    lines: dict[Path_, int] = {}
-    header: Path_ = ()
+def _index(text: str) -> dict[KeyPath, int]:
+    lines: dict[KeyPath, int] = {}
+    header: KeyPath = ()
     for number, line in enumerate(text.splitlines(), start=1):
         if found := _HEADER.match(line):
             header = _split(found[1])
@@ -169,5 +169,5 @@ def _index(text: str) -> dict[Path_, int]:
     return lines
 
 
-def _split(key: str) -> Path_:
+def _split(key: str) -> KeyPath:
     return tuple(part.strip("\"'") for part in re.findall(_KEY, key))
