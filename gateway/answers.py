@@ -10,8 +10,9 @@ take over, with a deadline.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Coroutine, Generator
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -262,10 +263,10 @@ class _Suspended:
         while True:
             try:
                 value = yield self._waits_for
-            except BaseException as error:  # noqa: BLE001 - cancellation, too, belongs to the coroutine
-                step: Callable[[], Any] = lambda error=error: self._coroutine.throw(error)  # noqa: E731
+            except BaseException as error:  # noqa: BLE001 - all of it belongs to the coroutine, cancellation too
+                step = partial(self._coroutine.throw, error)
             else:
-                step = lambda value=value: self._coroutine.send(value)  # noqa: E731
+                step = partial(self._coroutine.send, value)
             try:
                 self._waits_for = step()
             except StopIteration:
@@ -273,5 +274,6 @@ class _Suspended:
 
 
 async def _never() -> Message:
-    """Receive for answers that do not read."""
-    return await asyncio.get_running_loop().create_future()
+    """Receive, for answers that do not read."""
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError("a future nobody sets was set")

@@ -60,10 +60,7 @@ class Exchange:
         for event in events:
             match event:
                 case Delta():
-                    self._tokens += event.count
-                    self._last = heard
-                    if self._first is None:
-                        self._first = heard
+                    self._generated(event.count, heard)
                 case Started():
                     self._started = True
                 case Finished():
@@ -72,6 +69,14 @@ class Exchange:
                 case Failed():
                     self.ended = True
                     self.error = _refused(event)
+
+    def _generated(self, tokens: int, heard: float) -> None:
+        if self._first is None:
+            self._first = heard
+        elif tokens:
+            self._metrics.itl.observe((heard - self._last) / tokens, tokens)
+        self._tokens += tokens
+        self._last = heard
 
     def patience(self, now: float) -> float:
         """Seconds until the silence is too long; a job may be queued longer than a started one may be silent."""

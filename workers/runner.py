@@ -220,8 +220,8 @@ class Runner:
             await self._hand_back(jobs)
             return
         ends: dict[str, list[Event]] = defaultdict(list)
-        for job, epoch in (self._held[job] for job in jobs):
-            ends[job.gateway].append(Failed(job.id, epoch, Failure.WORKER_DRAINED, "The worker is shutting down."))
+        for held, epoch in (self._held[job] for job in jobs):
+            ends[held.gateway].append(Failed(held.id, epoch, Failure.WORKER_DRAINED, "The worker is shutting down."))
         for job in jobs:
             self._backend.drop(job)
         await self._write(ends)

@@ -1,0 +1,243 @@
+"""Chat completions: the request body inwards; the whole answer and the chunks of a stream outwards. Sans-IO.
+
+Shapes after the OpenAPI document of the OpenAI API and recorded traffic: every chunk of a stream has the same id and
+`created`, `service_tier` on each, the role first, one finish chunk per choice, then one chunk with empty `choices` for
+the usage if it was asked for, then [DONE].
+
+Knows nothing of tiers, queues or engines. Text arrives as service.messages.Delta defines it, already escaped.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from service.errors import InvalidRequest, ServiceError
+from service.messages import Delta, Turn, Usage
+from service.wire import sse
+from service.wire.openai_errors import envelope, refusal
+
+IMAGE_TOKENS = 85  # assumed: what an image of low detail costs in the published vision price tables
+
+
+class _Lenient(BaseModel):
+    """The real API ignores most fields it does not know; types it does know are checked without conversion."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class TextPart(_Lenient):
+    type: Literal["text"]
+    text: str
+
+
+class RefusalPart(_Lenient):
+    type: Literal["refusal"]
+    refusal: str
+
+
+class ImageUrl(_Lenient):
+    url: str
+    detail: str | None = None
+
+
+class ImagePart(_Lenient):
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+Part = Annotated[TextPart | RefusalPart | ImagePart, Field(discriminator="type")]
+
+
+class Message(_Lenient):
+    role: Literal["developer", "system", "user", "assistant", "tool", "function"]
+    content: str | list[Part] | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+
+    def text(self) -> str:
+        """All that is text in it, tool calls included: what the model would be given to read."""
+        said = self.content if isinstance(self.content, str) else "".join(map(_words, self.content or []))
+        return said + (orjson.dumps(self.tool_calls).decode() if self.tool_calls else "")
+
+    def images(self) -> int:
+        parts = self.content if isinstance(self.content, list) else []
+        return sum(isinstance(part, ImagePart) for part in parts)
+
+
+class StreamOptions(_Lenient):
+    include_usage: bool | None = None
+
+
+class ChatRequest(_Lenient):
+    """The fields that are honoured, and those whose silent neglect would mislead."""
+
+    model: Annotated[str, Field(min_length=1)]
+    messages: Annotated[list[Message], Field(min_length=1)]
+    service_tier: str | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    min_tokens: Annotated[int, Field(ge=0)] | None = None
+    ignore_eos: bool | None = None
+    n: Annotated[int, Field(ge=1, le=128)] | None = None
+    stop: str | list[str] | None = None
+    seed: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    logprobs: bool | None = None
+    tool_choice: Any = None
+    tools: list[dict[str, Any]] | None = None
+    response_format: dict[str, Any] | None = None
+
+    @field_validator("stop")
+    @classmethod
+    def _four_at_most(cls, stop: str | list[str] | None) -> str | list[str] | None:
+        sequences = [stop] if isinstance(stop, str) else stop or []
+        if len(sequences) > 4:
+            raise ValueError("at most four stop sequences are supported")
+        if not all(sequences):
+            raise ValueError("a stop sequence cannot be empty")
+        return stop
+
+    @property
+    def output_limit(self) -> int | None:
+        return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+
+    @property
+    def include_usage(self) -> bool:
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    def turns(self) -> tuple[Turn, ...]:
+        return tuple(Turn(message.role, message.text()) for message in self.messages)
+
+    def images(self) -> int:
+        return sum(message.images() for message in self.messages)
+
+
+def parse(body: bytes) -> ChatRequest:
+    """A request body, checked. Raises InvalidRequest with the dialect's code and the path of the faulty parameter."""
+    try:
+        request = ChatRequest.model_validate_json(body)
+    except ValidationError as invalid:
+        raise refusal(invalid, ChatRequest) from None
+    _refuse_the_unsupported(request)
+    return request
+
+
+def _refuse_the_unsupported(request: ChatRequest) -> None:
+    if request.stream_options is not None and not request.stream:
+        raise InvalidRequest(
+            "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
+        )
+    forced_tool = isinstance(request.tool_choice, dict) or request.tool_choice == "required"
+    structured = (request.response_format or {}).get("type", "text") != "text"
+    for param, asked in (("logprobs", request.logprobs), ("tool_choice", forced_tool), ("response_format", structured)):
+        if asked:
+            raise InvalidRequest(
+                f"Unsupported value: '{param}' asks for something this service does not emulate.",
+                code="unsupported_value",
+                param=param,
+            )
+
+
+def _words(part: TextPart | RefusalPart | ImagePart) -> str:
+    match part:
+        case TextPart():
+            return part.text
+        case RefusalPart():
+            return part.refusal
+        case ImagePart():
+            return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What every object of one answer says about itself."""
+
+    id: str
+    created: int
+    model: str
+    service_tier: str
+    system_fingerprint: str
+
+    def fields(self, kind: str) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "object": kind,
+            "created": self.created,
+            "model": self.model,
+            "service_tier": self.service_tier,
+            "system_fingerprint": self.system_fingerprint,
+        }
+
+
+def completion(head: Head, texts: list[bytes], finishes: list[str | None], usage: Usage) -> bytes:
+    """The whole answer. `texts` are JSON-escaped, without quotes."""
+    choices = b",".join(
+        b'{"index":%d,"message":{"role":"assistant","content":"%b","refusal":null,"annotations":[]},'
+        b'"logprobs":null,"finish_reason":%b}' % (index, text, orjson.dumps(finish))
+        for index, (text, finish) in enumerate(zip(texts, finishes, strict=True))
+    )
+    opening = orjson.dumps(head.fields("chat.completion"))[:-1]
+    return b'%b,"choices":[%b],"usage":%b}' % (opening, choices, orjson.dumps(_usage(usage)))
+
+
+class Chunks:
+    """Encodes one stream. All that does not change between tokens is rendered once, here."""
+
+    def __init__(self, head: Head, choices: int, include_usage: bool) -> None:
+        self._start = b"data: " + orjson.dumps(head.fields("chat.completion.chunk"))[:-1] + b',"choices":['
+        self._end = b"]%b}\n\n" % (b',"usage":null' if include_usage else b"")
+        self._choices = choices
+        self._include_usage = include_usage
+        self._before = [b'%b{"index":%d,"delta":{"content":"' % (self._start, index) for index in range(choices)]
+        self._after = b'"},"logprobs":null,"finish_reason":null}' + self._end
+        self._between = [self._after + before for before in self._before]
+
+    def opening(self) -> bytes:
+        """The chunks that come before any token: who speaks, once per choice."""
+        role = b'{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null}'
+        return b"".join(b'%b{"index":%d,"delta":%b%b' % (self._start, i, role, self._end) for i in range(self._choices))
+
+    def delta(self, delta: Delta) -> bytes:
+        """One event for each token with text, and the finish chunk behind the last."""
+        choice, text = delta.choice, delta.text
+        events = self._before[choice] + text.replace(b"\n", self._between[choice]) + self._after if text else b""
+        return events if delta.finish is None else events + self._finish(choice, delta.finish)
+
+    def closing(self, usage: Usage) -> bytes:
+        """What follows when all choices have finished."""
+        if not self._include_usage:
+            return sse.DONE
+        return self._start + b'],"usage":%b}\n\n' % orjson.dumps(_usage(usage)) + sse.DONE
+
+    def failure(self, error: ServiceError) -> bytes:
+        """A stream that cannot be completed says so; no [DONE] follows."""
+        return sse.data(envelope(error))
+
+    def _finish(self, choice: int, reason: str) -> bytes:
+        chunk = b'{"index":%d,"delta":{},"logprobs":null,"finish_reason":"%b"}' % (choice, reason.encode())
+        return self._start + chunk + self._end
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.completion,
+        "total_tokens": usage.prompt + usage.completion,
+        "prompt_tokens_details": {"cached_tokens": usage.cached, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.reasoning,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }

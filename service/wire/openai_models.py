@@ -1,0 +1,12 @@
+"""The model objects of the OpenAI dialect."""
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def model(name: str, created: int, owned_by: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": created, "owned_by": owned_by}
+
+
+def listing(models: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    return {"object": "list", "data": list(models)}
