@@ -12,7 +12,7 @@ from gateway import health, openai
 from gateway.admission import Admission
 from gateway.answers import RAW_SEND
 from gateway.relay import Relay
-from service import figures
+from service import figures, metrics
 from service.errors import Broken, MethodNotAllowed, NotFound, ServiceError
 from service.queue import Queue
 from service.settings import Settings
@@ -35,6 +35,7 @@ def create_app(
 
     @app.exception_handler(ServiceError)
     async def refused(_: Request, error: ServiceError) -> Response:
+        metrics.refused(error)
         return openai.refuse(error)
 
     @app.exception_handler(HTTPException)

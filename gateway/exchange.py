@@ -7,13 +7,12 @@ it still runs, its price counted, the gauges put back.
 import asyncio
 from contextlib import suppress
 
-from service.metrics import offer_metrics
-
 from gateway.admission import Ticket
 from gateway.relay import Mailbox, Relay
 from service import pricing
 from service.errors import Broken, Contended, ServiceError, Unavailable
 from service.messages import Delta, Event, Failed, Failure, Finished, Started, Usage
+from service.metrics import Outcome, offer_metrics
 from service.queue import Queue
 from service.settings import Settings
 
@@ -94,7 +93,7 @@ class Exchange:
             retry_after=1,
         )
 
-    async def settle(self, outcome: str | None = None) -> None:
+    async def settle(self, outcome: Outcome | None = None) -> None:
         """Close everything, and count what it cost. `outcome` names another end than that of the events."""
         if not self.ended:
             self._relay.cancel(self.ticket.job)
@@ -106,7 +105,7 @@ class Exchange:
         self._metrics.in_flight.dec()
         self._metrics.usage(usage.prompt, usage.cached, usage.completion)
         self._metrics.cost(pricing.cost(self.ticket.offer.price, usage))
-        self._metrics.outcome(outcome or ("failed" if self.error else "ok"))
+        self._metrics.outcome(outcome or ("failed" if self.error else "ok"), self.error.reason if self.error else None)
         self._observe_times()
 
     async def _hear_the_rest(self) -> None:

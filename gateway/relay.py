@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway.fence import Fence, Gap
+from service import metrics
 from service.errors import Broken, ServiceError, Unavailable
 from service.messages import Delta, Event, Job
 from service.queue import Control, Queue
@@ -48,6 +49,7 @@ class Mailbox:
         """Keep what is new in the event; called by the relay."""
         news = self._fence.admit(event)
         if news is None:
+            metrics.frame_fenced()
             return
         self.heard = now
         self._ready.append(news)

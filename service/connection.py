@@ -12,6 +12,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from service import metrics
 from service.errors import FastmodeError, Unavailable
 
 
@@ -50,6 +51,7 @@ def translated() -> Iterator[None]:
     try:
         yield
     except (RedisError, OSError, TimeoutError) as error:
+        metrics.redis_error()
         raise Unavailable(
             "The queue cannot be reached right now. Please try again shortly.", reason="redis", retry_after=1
         ) from error

@@ -52,8 +52,9 @@ async def _serve(configuration: Settings, name: str) -> None:
     if configuration.metrics_port:
         metrics.serve(configuration.metrics_port)
     await _verified(commands, stop)
-    backend = Emulated(catalog.pools[name], time.monotonic, configuration.flush_every, metrics.pool_metrics(name))
-    await Runner(configuration, Queue(commands, name), backend, commands, bell, words).run(stop)
+    counted = metrics.pool_metrics(name)
+    backend = Emulated(catalog.pools[name], time.monotonic, configuration.flush_every, counted)
+    await Runner(configuration, Queue(commands, name), backend, counted, commands, bell, words).run(stop)
     metrics.farewell()
 
 

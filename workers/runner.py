@@ -20,6 +20,7 @@ from redis.asyncio import Redis
 from service import replies
 from service.errors import Unavailable
 from service.messages import Event, Failed, Failure, Finished, Job
+from service.metrics import PoolMetrics
 from service.queue import Claim, Queue, Verdict
 from service.settings import Settings
 from workers.backends import Backend
@@ -39,12 +40,20 @@ class Runner:
     """One worker of one pool. `commands` carries commands; `bell` and `words` only reads that wait."""
 
     def __init__(
-        self, settings: Settings, queue: Queue, backend: Backend, commands: Redis, bell: Redis, words: Redis
+        self,
+        settings: Settings,
+        queue: Queue,
+        backend: Backend,
+        metrics: PoolMetrics,
+        commands: Redis,
+        bell: Redis,
+        words: Redis,
     ) -> None:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._settings = settings
         self._queue = queue
         self._backend = backend
+        self._metrics = metrics
         self._commands = commands
         self._bell = bell
         self._words = words
@@ -96,6 +105,9 @@ class Runner:
             job, epoch = claim.job, claim.epoch
             if claim.verdict is Verdict.RUN:
                 self._held[job.id] = (job, epoch)
+                self._metrics.queue_wait.observe(claim.queued)
+                if epoch > 1:
+                    self._metrics.recovered.inc()
                 self._idle.clear()
                 self._backend.submit(job, epoch, claim.queued)
             else:

@@ -13,9 +13,8 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from service.metrics import PoolMetrics
-
 from service.messages import Delta, Event, Failed, Failure, Finished, Job, Started, Usage
+from service.metrics import PoolMetrics
 from service.tiers import Pool
 from workers.backends import Emit
 from workers.content import Script, compose
@@ -84,6 +83,7 @@ class Emulated:
         self._tick = clock()  # from when on held tokens may go out
         self._late_sum = 0.0
         self._late_count = 0
+        metrics.batch_max.set(self._slots)
 
     @property
     def slots(self) -> int:
@@ -145,8 +145,9 @@ class Emulated:
     async def run(self, emit: Emit) -> None:
         while True:
             await self._sleep_until(self._next_wake())
-            events = self._collect(self._clock())
-            self._report()
+            now = self._clock()
+            events = self._collect(now)
+            self._report(events, now)
             if events:
                 await emit(events)
 
@@ -239,6 +240,6 @@ class Emulated:
         self._late_count += 1
         self._metrics.lateness.observe(seconds)
 
-    def _report(self) -> None:
-        snapshots = [replica.engine.snapshot() for replica in self._replicas]
-        self._metrics.engine(snapshots)
+    def _report(self, events: list[Event], now: float) -> None:
+        self._metrics.engine([replica.engine.snapshot() for replica in self._replicas])
+        self._metrics.generated(sum(event.count for event in events if isinstance(event, Delta)), now)
