@@ -70,6 +70,13 @@ def test_a_misspelt_variable_is_one_line(bare_environ: dict[str, str], command: 
     assert "unknown variable FASTMODE_PROT" in complaint(fastmode({**bare_environ, "FASTMODE_PROT": "1"}, *command))
 
 
+@pytest.mark.parametrize(
+    "url", ["localhost:6379", "redis://", "redis://host:port/0", "unix://", "carrier-pigeon://loft"]
+)
+def test_a_redis_url_that_names_no_server_is_one_line(bare_environ: dict[str, str], url: str) -> None:
+    assert f"REDIS_URL is {url!r}" in complaint(fastmode({**bare_environ, "REDIS_URL": url}, "up"))
+
+
 def test_an_unknown_pool_is_one_line_with_the_known_ones(bare_environ: dict[str, str]) -> None:
     line = complaint(fastmode(bare_environ, "worker", "--pool", "turbo"))
     assert "turbo" in line
