@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from service.errors import FastmodeError
 
@@ -49,6 +50,10 @@ class Settings:
     lateness_max: float = 0.250  # mean lateness of events at which the emulator admits that it cannot keep up
 
     def __post_init__(self) -> None:
+        if not _names_a_server(self.redis_url):
+            raise SettingsError(
+                f"REDIS_URL is {self.redis_url!r}; it must look like redis://HOST:PORT/0, rediss://... or unix:///PATH"
+            )
         for name in _durations():
             if getattr(self, name) < 0:
                 raise SettingsError(f"{name.upper()} is {getattr(self, name)}; a duration cannot be negative")
@@ -89,6 +94,15 @@ def _parse(variable: str, name: str, text: str) -> Any:
         return type(default)(text)
     except ValueError:
         raise SettingsError(f"{variable} is {text!r}; it must be a {type(default).__name__}") from None
+
+
+def _names_a_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # parsed, and refused if it is no number, when asked for
+    except ValueError:
+        return False
+    return bool(parts.path if parts.scheme == "unix" else parts.hostname and parts.scheme in ("redis", "rediss"))
 
 
 def _durations() -> list[str]:
