@@ -7,7 +7,7 @@ twice. Who calls them knows whether to try again.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -20,17 +20,22 @@ class UnfitRedis(FastmodeError):
     """The server at REDIS_URL must not be used: it could silently throw jobs away."""
 
 
+_CONNECTIONS_MAX = 32  # of one client; further commands wait their turn, within the deadline
+
+
 def connect(url: str, timeout: float, *, blocking: float = 0.0) -> Redis:
     """A client whose every command fails after `timeout` seconds, plus `blocking` for reads that wait on purpose."""
-    client: Redis = Redis.from_url(
+    pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
         url,
+        max_connections=_CONNECTIONS_MAX,
+        timeout=timeout,
         protocol=2,
         decode_responses=False,
         socket_timeout=timeout + blocking,
         socket_connect_timeout=timeout,
         retry=Retry(NoBackoff(), 0),
     )
-    return client
+    return Redis.from_pool(pool)
 
 
 async def verify(redis: Redis) -> None:
