@@ -5,7 +5,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -q
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 # Only what is said on make's own command line: HOST and PORT in an environment usually mean something else.
 said = $(if $(findstring command,$(origin $(1))),$(2) "$($(1))")

@@ -51,7 +51,14 @@ def prepare(environ: Mapping[str, str], gateways: int = 1, on_line: Callable[[st
 def up(environ: Mapping[str, str], gateways: int, follow_parent: bool) -> None:
     """Returns after a stop that was asked for, by SIGINT, SIGTERM or, with `follow_parent`, the end of the parent."""
     out, err = show.console(), show.console(stderr=True)
-    service = prepare(environ, gateways, on_line=lambda name, line: err.print(Text(f"[{name}] {line}")))
+    serves = threading.Event()
+
+    def say(name: str, line: str) -> None:
+        """Until all is ready, what a process says is kept for the message about its failure."""
+        if serves.is_set():
+            err.print(Text(f"[{name}] {line}"))
+
+    service = prepare(environ, gateways, on_line=say)
     with service.stack as stack, _signals(stack.ask_stop):
         if follow_parent:
             threading.Thread(target=_follow, args=(os.getppid(), stack.ask_stop), daemon=True).start()
@@ -59,6 +66,7 @@ def up(environ: Mapping[str, str], gateways: int, follow_parent: bool) -> None:
         with err.status(f"starting the store, {_counted(gateways, 'gateway')} and a worker for each pool"):
             ready = service.start()
         if ready:
+            serves.set()
             out.print(f"ready in {time.monotonic() - began:.1f} s")
             show.welcome(out, service.catalog, service.base_url)
             stack.keep_running(lambda report: err.print(Text(report)))
