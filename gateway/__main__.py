@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from gateway.admission import Admission
 from gateway.app import create_app
 from gateway.relay import Relay
-from service import metrics, settings, tiers, tokenizer
+from service import memory, metrics, settings, tiers, tokenizer
 from service.connection import connect, verify
 from service.errors import FastmodeError, Unavailable
 from service.queue import Queue
@@ -62,9 +62,12 @@ async def _serve(configuration: Settings) -> None:
             access_log=False,
             log_config=None,
             timeout_keep_alive=_KEEP_ALIVE,
+            proxy_headers=False,
+            server_header=False,
         )
     )
     listener = _listen(configuration)
+    memory.settle()
     async with asyncio.TaskGroup() as tasks:
         beside = [
             tasks.create_task(_verify(redis)),

@@ -24,7 +24,7 @@ SHELVES = (
     {"errors", "hardware", "models", "roofline", "toml_table", "provenance", "machines"},
     {"messages", "tiers", "pricing", "figures", "tokenizer", "shaping"},
     {"wire"},
-    {"settings", "connection", "queue", "replies", "metrics", "slots"},
+    {"settings", "connection", "queue", "replies", "metrics", "slots", "memory"},
 )
 
 # Each third-party library has its doors: the modules that may import it.

@@ -11,7 +11,7 @@ import time
 import uvloop
 from redis.asyncio import Redis
 
-from service import metrics, settings, tiers, tokenizer
+from service import memory, metrics, settings, tiers, tokenizer
 from service.connection import connect, verify
 from service.errors import CatalogError, FastmodeError, Unavailable
 from service.queue import Queue
@@ -51,6 +51,7 @@ async def _serve(configuration: Settings, name: str) -> None:
     bell, words = (connect(configuration.redis_url, configuration.redis_timeout, blocking=BLOCK) for _ in range(2))
     if configuration.metrics_port:
         metrics.serve(configuration.metrics_port)
+    memory.settle()
     await _verified(commands, stop)
     counted = metrics.pool_metrics(name)
     backend = Emulated(catalog.pools[name], time.monotonic, configuration.flush_every, counted)
