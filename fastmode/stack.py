@@ -93,7 +93,7 @@ class Stack:
     ) -> None:
         self.exit_codes: dict[str, int | None] = {}
         self._roles = list(roles)
-        self._lair = Lair()
+        self._lair: Lair
         self._environ = dict(environ)
         self._grace = grace
         self._on_line = on_line
@@ -104,6 +104,7 @@ class Stack:
         self._due: dict[str, float] = {}  # when an ended role is started again
 
     def __enter__(self) -> Self:
+        self._lair = Lair()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -59,7 +59,7 @@ def up(environ: Mapping[str, str], gateways: int, follow_parent: bool) -> None:
             err.print(Text(f"[{name}] {line}"))
 
     service = prepare(environ, gateways, on_line=say)
-    with service.stack as stack, _signals(stack.ask_stop):
+    with _signals(service.stack.ask_stop), service.stack as stack:
         if follow_parent:
             threading.Thread(target=_follow, args=(os.getppid(), stack.ask_stop), daemon=True).start()
         began = time.monotonic()
