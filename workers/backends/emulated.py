@@ -27,6 +27,7 @@ _CLOCK_GRAIN = 0.001  # s; a wake-up earlier than the event loop can tell apart 
 class _Choice:
     """One sequence of a job. Invariant: sent <= out <= script.tokens."""
 
+    id: str
     run: "_Run"
     index: int
     script: Script
@@ -34,10 +35,6 @@ class _Choice:
     out: int = 0  # tokens generated
     sent: int = 0  # tokens emitted
     ended: bool = False
-
-    @property
-    def id(self) -> str:
-        return f"{self.run.job.id}/{self.index}"
 
 
 @dataclass(slots=True)
@@ -156,7 +153,10 @@ class Emulated:
         if self._outgoing:
             return -math.inf
         changes = [replica.engine.next_event() for replica in self._replicas]
-        ticks = [replica.engine.next_event(not_before=self._tick) for replica in self._replicas]
+        if self._held:
+            ticks: list[float | None] = [self._tick]
+        else:
+            ticks = [replica.engine.next_event(not_before=self._tick) for replica in self._replicas]
         return min((time for time in (*changes, *ticks) if time is not None), default=math.inf)
 
     async def _sleep_until(self, due: float) -> None:
@@ -173,21 +173,24 @@ class Emulated:
 
     def _collect(self, now: float) -> list[Event]:
         """Everything to be told at `now`, in an order that keeps each job's grammar."""
+        choices = self._choices
         events, self._outgoing = self._outgoing, []
         for replica in self._replicas:
             for progress in replica.engine.advance(now):
-                events += self._progressed(self._choices[progress.id], progress, now)
+                choice = choices[progress.id]
+                choice.out = progress.tokens
+                if progress.first is None and not progress.finished:
+                    self._held[progress.id] = choice
+                else:
+                    events += self._at_once(choice, progress, now)
         if now >= self._tick and self._held:
             held, self._held = self._held, {}
             events += [self._delta(choice) for choice in held.values()]
             self._tick = now + self._flush_every
         return events
 
-    def _progressed(self, choice: _Choice, progress: Progress, now: float) -> Iterator[Event]:
-        choice.out = progress.tokens
-        if progress.first is None and not progress.finished:
-            self._held[choice.id] = choice
-            return
+    def _at_once(self, choice: _Choice, progress: Progress, now: float) -> Iterator[Event]:
+        """What must not wait: a first token, a last one, the end of a job."""
         self._late(now - (progress.time if progress.first is None else progress.first))
         self._held.pop(choice.id, None)
         if not progress.finished:
@@ -209,7 +212,7 @@ class Emulated:
 
     def _place(self, run: _Run, index: int, arrival: float) -> None:
         replica = min(self._replicas, key=lambda replica: replica.sequences)
-        choice = _Choice(run, index, compose(run.job, index), replica)
+        choice = _Choice(f"{run.job.id}/{index}", run, index, compose(run.job, index), replica)
         replica.engine.add(self._sequence(choice, arrival))
         replica.sequences += 1
         run.choices.append(choice)
