@@ -15,7 +15,7 @@ Knows nothing about sequences, steps or time.
 
 from bisect import bisect, bisect_left
 from collections import Counter
-from functools import cache
+from functools import lru_cache
 from itertools import accumulate
 from math import ceil
 from random import Random
@@ -56,7 +56,7 @@ class Bursts:
         return ceil(self._excess + self._drift * (tokens // self._total + 1))
 
 
-@cache
+@lru_cache(maxsize=64)
 def _table(emission: tuple[float, ...]) -> tuple[int, ...]:
     if len(emission) == 1:
         return (1,)

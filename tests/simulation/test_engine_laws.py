@@ -1,0 +1,288 @@
+"""What holds of a replica whatever its workload, and what a user of it sees."""
+
+from dataclasses import dataclass, replace
+from math import inf
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.roofline import Deployment, Speculation, StepTime, fold
+from service.tiers import load
+from workers.engine import Engine, Limits, NeverFits, Progress, Sequence
+
+CATALOG = load()
+PLAIN = StepTime(c0=0.01, cm=1e-5, cp=1e-5, ck=1e-8, cs=2e-5, ca=1e-10)
+DRAFTING = Speculation(3, 0.84, 0.93)
+
+
+def folded(accelerator: str, model: str, deployment: Deployment) -> StepTime:
+    return fold(CATALOG.accelerators[accelerator], CATALOG.architectures[model], deployment)
+
+
+def drafting(step: StepTime, speculation: Speculation = DRAFTING) -> StepTime:
+    return replace(step, drafts=speculation.drafts, emitted=speculation.emitted, emission=speculation.emission)
+
+
+def run(engine: Engine) -> dict[str, Progress]:
+    """The end of every sequence, with the time of its first token."""
+    first: dict[str, float | None] = {}
+    ends: dict[str, Progress] = {}
+    while (time := engine.next_event()) is not None:
+        for progress in engine.advance(time):
+            first.setdefault(progress.id, progress.first)
+            if progress.finished:
+                ends[progress.id] = progress._replace(first=first[progress.id])
+    return ends
+
+
+def rate(end: Progress) -> float:
+    """Tokens per second as a client measures it: after the first token."""
+    assert end.first is not None
+    return (end.tokens - 1) / (end.time - end.first)
+
+
+def batch(step: StepTime, size: int, prompt: int = 1500, output: int = 400) -> float:
+    """Mean speed of `size` equal sequences that decode together."""
+    engine = Engine(step, Limits(max_batch=size, prefill_chunk=10**7))
+    for seed in range(size):
+        engine.add(Sequence(str(seed), 0.0, prompt, output, seed=seed))
+    return sum(rate(end) for end in run(engine).values()) / size
+
+
+# ---- speed
+
+
+@given(st.floats(0, 60), st.floats(0, 60), st.floats(0, 5_000), st.floats(0, 5_000), st.integers(0, 3))
+@settings(deadline=None, max_examples=50)
+def test_more_ambient_load_is_never_faster(few: float, more: float, short: float, long: float, drafts: int) -> None:
+    step = drafting(PLAIN, Speculation(drafts, 0.84, 0.93))
+    ends = []
+    for n, context in ((min(few, more), min(short, long)), (max(few, more), max(short, long))):
+        engine = Engine(step, Limits(max_batch=64, ambient_sequences=n, ambient_context=context))
+        engine.add(Sequence("lone", 0.0, 700, 300, seed=1))
+        ends.append(run(engine)["lone"])
+    assert ends[0].time <= ends[1].time + 1e-9
+
+
+def test_beside_seven_others_a_lone_request_has_the_speed_of_a_batch_of_eight() -> None:
+    """163.5 tok/s is what this deployment is published to give eight sequences of 2,250 tokens."""
+    step = folded(
+        "gb200", "flagship-1.2t-a60b", Deployment(tensor_parallel=8, expert_bytes=0.5625, speculation=DRAFTING)
+    )
+    engine = Engine(step, Limits(max_batch=8, ambient_sequences=7, ambient_context=2250))
+    engine.add(Sequence("lone", 0.0, 1750, 1000, seed=1))
+    assert rate(run(engine)["lone"]) == pytest.approx(163.5, rel=0.01)
+
+
+def test_speculation_helps_a_mixture_of_experts_least_at_batch_8_to_16_and_more_again_at_64() -> None:
+    """Draft tokens wake experts that a small batch leaves alone; a large one has woken them already."""
+    layout = Deployment(tensor_parallel=8)
+    plain, drafted = (
+        folded("b200", "deepseek-v3", replace(layout, speculation=spec)) for spec in (Speculation(0, 0, 1), DRAFTING)
+    )
+    gain = {size: batch(drafted, size) / batch(plain, size) for size in (1, 4, 8, 16, 64, 256)}
+    dip = min(gain[8], gain[16])
+    assert gain[1] > gain[4] > dip < gain[64]
+    assert gain[64] > gain[256]
+
+
+def test_a_wafer_serves_as_many_as_it_has_stages_at_full_speed_and_then_shares() -> None:
+    wafer = StepTime(c0=0.001, cp=1e-9, stages=10)
+    alone = batch(wafer, 1)
+    assert batch(wafer, 10) == pytest.approx(alone)
+    assert batch(wafer, 20) == pytest.approx(alone / 2)
+
+
+@pytest.mark.parametrize("drafts", [1, 2, 3])
+def test_short_streams_have_the_rate_of_long_ones(drafts: int) -> None:
+    """The rate of 300 tokens is the mean, within the step that their last burst may need more or less."""
+    speculation = Speculation(drafts, 0.84, 0.93)
+    step = drafting(StepTime(c0=0.01), speculation)
+    rates = []
+    for seed in range(200):
+        engine = Engine(step, Limits(max_batch=1))
+        engine.add(Sequence("x", 0.0, 1, 300, seed=seed))
+        rates.append(rate(run(engine)["x"]) / (speculation.emitted / 0.01))
+    assert abs(sum(rates) / len(rates) - 1) < 0.005
+    assert max(abs(ratio - 1) for ratio in rates) < 0.02
+
+
+def test_the_first_token_comes_from_the_step_that_completes_the_prompt() -> None:
+    engine = Engine(PLAIN, Limits(max_batch=4, prefill_chunk=1000))
+    engine.add(Sequence("x", 2.0, 2500, 5))
+    steps = [PLAIN.seconds(0, 0, p, A) for p, A in ((1000, 500_000), (1000, 1_500_000), (500, 1_125_000))]
+    first = run(engine)["x"].first
+    assert first == pytest.approx(2.0 + sum(steps), abs=1e-9)
+
+
+def test_decoding_goes_on_in_the_steps_that_compute_a_prompt() -> None:
+    engine = Engine(PLAIN, Limits(max_batch=4, prefill_chunk=100))
+    engine.add(Sequence("old", 0.0, 10, 500))
+    engine.add(Sequence("new", 1.0, 1000, 5))
+    engine.advance(1.0)
+    before = engine.snapshot().steps
+    tokens: dict[str, int] = {}
+    while "new" not in tokens:
+        time = engine.next_event()
+        assert time is not None
+        tokens |= {progress.id: progress.tokens for progress in engine.advance(time)}
+    assert engine.snapshot().steps - before >= 10
+    assert tokens["old"] == engine.snapshot().steps
+
+
+def test_a_resumed_sequence_generates_what_is_left() -> None:
+    engine = Engine(PLAIN, Limits(max_batch=1))
+    engine.add(Sequence("x", 0.0, 100, 50, generated=48))
+    reports = [progress for time in (engine.next_event(),) if time is not None for progress in engine.advance(time)]
+    assert reports == []
+    assert [(p.tokens, p.finished) for p in engine.advance(PLAIN.seconds(0, 0, 148, 148**2 / 2) + 1e-9)] == [
+        (49, False)
+    ]
+    end = run(engine)["x"]
+    assert (end.tokens, engine.snapshot().steps) == (50, 2)
+
+
+# ---- room and slots
+
+
+@pytest.mark.parametrize("where", ["future", "waiting", "computing", "decoding"])
+def test_a_cancelled_sequence_leaves_no_trace_wherever_it_is(where: str) -> None:
+    engine = Engine(PLAIN, Limits(max_batch=1, prefill_chunk=10))
+    arrival, prompt = {"future": (9.0, 5), "waiting": (0.1, 5), "computing": (0.0, 500), "decoding": (0.0, 5)}[where]
+    if where == "waiting":
+        engine.add(Sequence("before", 0.0, 5, 1000))
+    engine.add(Sequence("x", arrival, prompt, 1000))
+    engine.advance(0.2)
+    before = engine.snapshot()
+    assert (before.running, before.waiting) == {"future": (0, 0), "waiting": (1, 1)}.get(where, (1, 0))
+    engine.cancel("x")
+    engine.check_conservation()
+    after = engine.snapshot()
+    assert (after.running, after.waiting) == ((1, 0) if where == "waiting" else (0, 0))
+    assert after.kv_held == (before.kv_held if where == "waiting" else 0)
+    assert "x" not in run(engine)
+
+
+def test_the_slot_of_a_cancelled_sequence_serves_the_next_from_the_next_step_on() -> None:
+    engine = Engine(PLAIN, Limits(max_batch=1))
+    engine.add(Sequence("x", 0.0, 10, 10_000))
+    engine.add(Sequence("next", 0.1, 10, 3))
+    engine.advance(1.0)
+    boundary = engine.next_event(not_before=1.0)
+    engine.cancel("x")
+    assert boundary is not None
+    assert engine.next_event() == pytest.approx(boundary)
+    first = run(engine)["next"].first
+    assert first == pytest.approx(boundary + PLAIN.seconds(0, 0, 10, 50))
+
+
+def test_a_sequence_that_could_never_fit_is_refused() -> None:
+    engine = Engine(replace(PLAIN, kv_capacity=1000), Limits(4, ambient_sequences=1, ambient_context=500))
+    engine.add(Sequence("fits", 0.0, 400, 100))
+    with pytest.raises(NeverFits, match="too long needs 501 tokens"):
+        engine.add(Sequence("too long", 0.0, 400, 101))
+    assert list(run(engine)) == ["fits"]
+
+
+def test_an_id_is_taken_until_its_sequence_has_ended() -> None:
+    engine = Engine(PLAIN, Limits(4))
+    engine.add(Sequence("x", 0.0, 1, 1))
+    with pytest.raises(ValueError, match="already here"):
+        engine.add(Sequence("x", 0.0, 1, 1))
+    run(engine)
+    engine.add(Sequence("x", 0.0, 1, 1))
+
+
+def test_cancelling_an_id_that_is_not_here_is_ignored() -> None:
+    Engine(PLAIN, Limits(4)).cancel("x")
+
+
+@pytest.mark.parametrize(
+    "limits", [{"max_batch": 0}, {"max_batch": 4, "ambient_sequences": 3.5}, {"max_batch": 4, "prefill_chunk": 0}]
+)
+def test_limits_that_serve_nobody_are_refused(limits: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"slot|prefill_chunk"):
+        Limits(**limits)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("prompt", "output", "generated"), [(0, 5, 0), (1, 0, 0), (1, 5, 5), (1, 5, -1)])
+def test_a_sequence_without_anything_to_read_or_to_generate_is_refused(
+    prompt: int, output: int, generated: int
+) -> None:
+    with pytest.raises(ValueError, match="sequence x"):
+        Sequence("x", 0.0, prompt, output, generated)
+
+
+# ---- what a driver relies on
+
+
+@pytest.mark.parametrize("start", [0.0, 12_345.678, 1e9])
+@pytest.mark.parametrize("drafts", [0, 3])
+def test_a_driver_that_wakes_when_told_to_never_wakes_for_nothing_while_all_decode(start: float, drafts: int) -> None:
+    """Also on a clock so large that step boundaries cannot be told exactly."""
+    engine = Engine(drafting(PLAIN, Speculation(drafts, 0.84, 0.93)), Limits(8), start)
+    for seed in range(5):
+        engine.add(Sequence(str(seed), start, 10, 200, seed=seed))
+    engine.advance(start)
+    time = start
+    while (wake := engine.next_event(not_before=time)) is not None:
+        assert wake >= time
+        time = wake
+        assert engine.advance(time), f"nothing to report at {time}"
+    assert engine.snapshot().running == 0
+
+
+def test_an_idle_engine_has_no_next_event() -> None:
+    engine = Engine(PLAIN, Limits(8), start=100.0)
+    assert engine.next_event() is None
+    assert engine.next_event(not_before=200.0) is None
+
+
+@given(st.lists(st.floats(0.001, 0.5), max_size=60))
+@settings(deadline=None, max_examples=30)
+def test_how_often_an_engine_is_looked_at_changes_nothing(looks: list[float]) -> None:
+    def engine() -> Engine:
+        engine = Engine(drafting(replace(PLAIN, kv_capacity=600)), Limits(8, prefill_chunk=64))
+        for seed in range(12):
+            engine.add(Sequence(str(seed), seed * 0.15, 50 + seed, 100, seed=seed))
+        return engine
+
+    looked_at, left_alone = engine(), engine()
+    ends = []
+    time = 0.0
+    for look in looks:
+        time += look
+        ends += [(p.id, p.time) for p in looked_at.advance(time) if p.finished]
+    ends += [(p.id, p.time) for p in looked_at.advance(1e4) if p.finished]
+    assert ends == [(p.id, p.time) for p in left_alone.advance(1e4)]
+    assert len(ends) == 12
+
+
+def test_a_step_time_of_zero_serves_everything_at_once() -> None:
+    engine = Engine(StepTime(c0=0.0), Limits(2), start=50.0)
+    for number in range(5):
+        engine.add(Sequence(str(number), 50.0 + number, 10, 1000))
+    assert [(p.id, p.tokens, p.time) for p in engine.advance(54.0)] == [(str(n), 1000, 50.0 + n) for n in range(5)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted(StepTime):
+    """Notes each evaluation of the step equation in `asked`."""
+
+    asked: list[float]
+
+    def seconds(self, n: float, S: float, p: float = 0, A: float = 0.0) -> float:
+        self.asked.append(S)
+        return StepTime.seconds(self, n, S, p, A)
+
+
+def test_a_stream_of_64k_tokens_costs_as_many_step_times_as_its_batch_has_changes() -> None:
+    step = Counted(c0=0.01, ck=1e-8, asked=[], kv_capacity=inf)
+    engine = Engine(step, Limits(4))
+    engine.add(Sequence("x", 0.0, 1000, 64_000))
+    for tick in range(2000):
+        engine.advance(tick / 100)
+    run(engine)
+    assert engine.snapshot().steps == 64_000
+    assert len(step.asked) == 2
