@@ -3,7 +3,7 @@
 import os
 import socket
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,29 +30,43 @@ def free_port() -> int:
 @pytest.fixture
 def bare_environ() -> dict[str, str]:
     """The environment without anything that configures the service."""
-    return {name: text for name, text in os.environ.items() if name != "REDIS_URL" and not name.startswith("FASTMODE_")}
+    return _bare_environ()
 
 
 @pytest.fixture
-def stack(bare_environ: dict[str, str]) -> Iterator[StartService]:
+def stack() -> Iterator[StartService]:
     """Starts the service as `fastmode up` does: `stack(catalog=path, gateways=2, FASTMODE_GRACE="1")`.
 
     What it returns is ready: every pool of the catalog has a worker, and `base_url` answers. It has a Valkey of its own
     unless REDIS_URL is among the variables. In the end every process has to leave with exit code 0, but for those
-    that the test names in `victims`: `stack(victims=["worker fast"])`.
+    that the test names in `victims`: `stack(victims=["worker fast"])`. No process may log a traceback.
     """
+    with _stacks() as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def module_stack() -> Iterator[StartService]:
+    """As `stack`, for a service that all tests of a module share."""
+    with _stacks() as start:
+        yield start
+
+
+@contextmanager
+def _stacks() -> Iterator[StartService]:
+    services: list[Service] = []
+    spared: set[str] = set()
+    said: list[str] = []
     with ExitStack() as started:
-        services: list[Service] = []
-        spared: set[str] = set()
 
         def start(
             catalog: Path | None = None, gateways: int = 1, victims: Collection[str] = (), **variables: str
         ) -> Service:
             spared.update(victims)
-            environ = {**bare_environ, "FASTMODE_PORT": str(_free_port()), **variables}
+            environ = {**_bare_environ(), "FASTMODE_PORT": str(_free_port()), **variables}
             if catalog is not None:
                 environ["FASTMODE_CATALOG"] = str(catalog)
-            service = prepare(environ, gateways)
+            service = prepare(environ, gateways, on_line=lambda name, line: said.append(f"[{name}] {line}"))
             started.enter_context(service.stack)
             assert service.start()
             services.append(service)
@@ -62,6 +76,11 @@ def stack(bare_environ: dict[str, str]) -> Iterator[StartService]:
     for service in services:
         left_badly = {name: code for name, code in service.stack.exit_codes.items() if code != 0 and name not in spared}
         assert not left_badly
+    assert not any("Traceback" in line for line in said), "\n".join(said)
+
+
+def _bare_environ() -> dict[str, str]:
+    return {name: text for name, text in os.environ.items() if name != "REDIS_URL" and not name.startswith("FASTMODE_")}
 
 
 def _free_port() -> int:
