@@ -1,0 +1,1 @@
+"""Load on the service, and what it measures: a client that costs less than what it measures, and the benchmarks."""

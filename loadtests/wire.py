@@ -1,0 +1,221 @@
+"""An HTTP/1.1 response read for measuring: its status, its framing, and how many pieces of content its events carry.
+
+Pure: bytes and times come in, counts come out. Knows nothing of sockets and clocks.
+
+A read at full speed brings some ten events in three kilobytes, and decoding each of them would cost as much as the
+gateway spends on writing it. So events are counted, not decoded: a key of compact JSON with its quotes cannot occur
+inside a JSON string, whose quotes are escaped. Only the last few are decoded, when the response has ended.
+
+What it relies on: compact JSON, one `data:` line per event, lines that end with a line feed alone.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+_EVENT_END = b"\n\n"
+_PIECE = b'"content":"'
+_NO_PIECE = b'"content":""'
+_COMMENT = b":"
+_LAST_BLOCKS = 4  # usage, error and [DONE] are the last two events, and may have come in reads of their own
+
+
+class Malformed(Exception):
+    """The response is not what this reader reads."""
+
+
+class Usage(msgspec.Struct, frozen=True):
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class _Chunk(msgspec.Struct):
+    usage: Usage | None = None
+    error: dict[str, object] | None = None
+
+
+_chunks = msgspec.json.Decoder(_Chunk)
+
+
+@dataclass(slots=True)
+class Ending:
+    """How a stream ended. A complete one is `done` and has no error."""
+
+    done: bool = False
+    usage: Usage | None = None
+    error: str | None = None
+
+
+class Events:
+    """Counts pieces of content in server-sent events, however they are cut: `content` only counts complete events."""
+
+    __slots__ = ("_last", "_rest", "content")
+
+    def __init__(self) -> None:
+        self.content = 0
+        self._rest = b""
+        self._last: deque[bytes] = deque(maxlen=_LAST_BLOCKS)
+
+    def feed(self, data: bytes) -> int:
+        """Take in what came; returns how many more pieces of content are complete."""
+        if self._rest:
+            data = self._rest + data
+        end = data.rfind(_EVENT_END)
+        if end < 0:
+            self._rest = data
+            return 0
+        end += len(_EVENT_END)
+        block, self._rest = data[:end], data[end:]
+        if b"\n:" in block or block.startswith(_COMMENT):
+            block = _without_comments(block)
+        self._last.append(block)
+        pieces = block.count(_PIECE) - block.count(_NO_PIECE)
+        self.content += pieces
+        return pieces
+
+    def ending(self) -> Ending:
+        """What the last events say. Raises Malformed."""
+        ending = Ending()
+        for event in b"".join(self._last).split(_EVENT_END):
+            payload = event.lstrip(b"\n").removeprefix(b"data: ")
+            if payload == b"[DONE]":
+                ending.done = True
+            elif payload.startswith(b"{"):
+                chunk = _decode(payload)
+                ending.usage = chunk.usage or ending.usage
+                ending.error = str(chunk.error) if chunk.error else ending.error
+        return ending
+
+
+def _decode(payload: bytes) -> _Chunk:
+    try:
+        return _chunks.decode(payload)
+    except msgspec.MsgspecError as error:
+        raise Malformed(f"an event is not the JSON it should be ({error}): {payload[:200]!r}") from error
+
+
+def _without_comments(block: bytes) -> bytes:
+    return b"\n".join(line for line in block.split(b"\n") if not line.startswith(_COMMENT))
+
+
+class _Body(Protocol):
+    over: bool
+
+    def feed(self, data: bytes) -> bytes: ...
+
+
+class _Chunked:
+    """Chunked transfer coding (RFC 9112, section 7.1). A chunk is passed on when all of it is there."""
+
+    __slots__ = ("_rest", "over")
+
+    def __init__(self) -> None:
+        self.over = False
+        self._rest = b""
+
+    def feed(self, data: bytes) -> bytes:
+        if self._rest:
+            data = self._rest + data
+        at, pieces = 0, []
+        while (line := data.find(b"\r\n", at)) >= 0:
+            size = _size(data[at:line])
+            end = line + 2 + size
+            if len(data) < end + 2:
+                break
+            pieces.append(data[line + 2 : end])
+            at = end + 2
+            if size == 0:
+                self.over = True
+                break
+        self._rest = data[at:]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _size(line: bytes) -> int:
+    try:
+        return int(line.partition(b";")[0], 16)
+    except ValueError:
+        raise Malformed(f"not the size of a chunk: {line[:40]!r}") from None
+
+
+class _Sized:
+    """A body with a content-length."""
+
+    __slots__ = ("_left", "over")
+
+    def __init__(self, length: int) -> None:
+        self._left = length
+        self.over = length == 0
+
+    def feed(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        if self._left < 0:
+            raise Malformed("the body is longer than its content-length")
+        self.over = self._left == 0
+        return data
+
+
+@dataclass(slots=True)
+class Response:
+    """One response, as far as it has come. Times are those passed to `feed`, in seconds.
+
+    `first` and `last` are when the first and the latest piece of content were complete; `reads` counts the reads
+    that brought content. `body` is kept of a response that is no event stream.
+    """
+
+    status: int = 0
+    content: int = 0
+    reads: int = 0
+    first: float | None = None
+    last: float | None = None
+    ended: float | None = None
+    body: bytes = b""
+    _head: bytes = b""
+    _framing: _Body | None = None
+    _events: Events | None = field(default_factory=Events)
+
+    def feed(self, data: bytes, now: float) -> bool:
+        """Take in what a socket delivered at `now`; returns whether the response is over. Raises Malformed."""
+        if self._framing is None:
+            data = self._read_head(data)
+            if self._framing is None:
+                return False
+        payload = self._framing.feed(data)
+        if self._events is None:
+            self.body += payload
+        elif payload and (pieces := self._events.feed(payload)):
+            if self.first is None:
+                self.first = now
+            self.last = now
+            self.content += pieces
+            self.reads += 1
+        if self._framing.over:
+            self.ended = now
+        return self._framing.over
+
+    def ending(self) -> Ending:
+        """How the event stream ended; of another body, nothing. Raises Malformed."""
+        return self._events.ending() if self._events else Ending()
+
+    def _read_head(self, data: bytes) -> bytes:
+        """Returns what follows the head, if all of it is there."""
+        self._head += data
+        head, end, rest = self._head.partition(b"\r\n\r\n")
+        if not end:
+            return b""
+        status, *lines = head.split(b"\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
+        if not status.startswith(b"HTTP/1.1 ") or not status[9:12].isdigit():
+            raise Malformed(f"not the start of a response: {status[:40]!r}")
+        self.status = int(status[9:12])
+        if headers.get(b"transfer-encoding", b"").lower() == b"chunked":
+            self._framing = _Chunked()
+        elif headers.get(b"content-length", b"").isdigit():
+            self._framing = _Sized(int(headers[b"content-length"]))
+        else:
+            raise Malformed("a body whose end cannot be known")
+        if not headers.get(b"content-type", b"").startswith(b"text/event-stream"):
+            self._events = None
+        return rest
