@@ -90,6 +90,7 @@ class Pair:
         assert abs(snapshot.kv_held - self.oracle.held()) <= 1e-6
         assert snapshot.preemptions == self.oracle.preemptions
         assert snapshot.steps == self.oracle.steps
+        assert (snapshot.drafted, snapshot.accepted) == (self.oracle.drafted, self.oracle.accepted)
 
     def same_time(self, seen: float, stepped: float, what: str) -> None:
         apart = abs(seen - self.workload.start - stepped)

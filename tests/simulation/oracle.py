@@ -48,6 +48,8 @@ class StepwiseReplica:
         self.draws = Bursts(step.emission)
         self.preemptions = 0
         self.steps = 0
+        self.drafted = 0
+        self.accepted = 0
 
     def add(self, sequence: Sequence) -> None:
         request = Request(sequence, max(sequence.arrival - self.start, self.now), sequence.generated)
@@ -80,7 +82,10 @@ class StepwiseReplica:
         self.steps += 1
         for request in list(self.running):
             if request.decodes:
-                request.tokens += self.draw(request)
+                gained = min(self.draw(request), request.sequence.output - request.tokens)
+                self.drafted += self.step.drafts
+                self.accepted += gained - 1
+                request.tokens += gained
                 request.decoded += 1
                 request.drawn += 1
                 request.last = time
@@ -91,8 +96,7 @@ class StepwiseReplica:
                     request.decodes = True
                     request.last = time
                     request.first = request.first or time
-            if request.tokens >= request.sequence.output:
-                request.tokens = request.sequence.output
+            if request.tokens == request.sequence.output:
                 request.finished = True
                 self.running.remove(request)
 

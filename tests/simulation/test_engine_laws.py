@@ -206,6 +206,11 @@ def test_limits_that_serve_nobody_are_refused(limits: dict[str, float]) -> None:
         Limits(**limits)  # type: ignore[arg-type]
 
 
+def test_an_ambient_load_that_fills_the_cache_is_refused() -> None:
+    with pytest.raises(ValueError, match="fills the cache"):
+        Engine(replace(PLAIN, kv_capacity=1000), Limits(8, ambient_sequences=4, ambient_context=250))
+
+
 @pytest.mark.parametrize(("prompt", "output", "generated"), [(0, 5, 0), (1, 0, 0), (1, 5, 5), (1, 5, -1)])
 def test_a_sequence_without_anything_to_read_or_to_generate_is_refused(
     prompt: int, output: int, generated: int

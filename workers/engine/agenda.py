@@ -6,6 +6,7 @@ and swept out when they outnumber the others.
 Knows nothing about time: steps are counted, not timed.
 """
 
+from collections.abc import Iterator
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from sys import maxsize
@@ -38,12 +39,11 @@ class Agenda:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else maxsize
 
-    def pop(self, step: int) -> tuple[Change, State] | None:
-        """The next change that is due before `step`, until there is none."""
-        if self.next_step() > step:
-            return None
-        _, _, change, _, state = heappop(self._heap)
-        return change, state
+    def pop_due(self, step: int) -> Iterator[tuple[Change, State]]:
+        """The changes that are due before `step`, in the order in which they are."""
+        while self.next_step() <= step:
+            _, _, change, _, state = heappop(self._heap)
+            yield change, state
 
     def sweep(self, live: int) -> None:
         """Forget entries of sequences that left, once they are more than those of `live` sequences can be."""

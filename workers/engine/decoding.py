@@ -21,6 +21,7 @@ class Decoding:
         self.sequences: dict[State, None] = {}
         self.attention = Attention(step_time.sparse_topk, step_time.emitted)
         self._agenda = Agenda()
+        self._drafts = step_time.drafts
         self._bursts = bursts
         self._kv = kv
         self._steps_of_leavers = 0
@@ -68,8 +69,7 @@ class Decoding:
     def pass_changes(self, step: int) -> list[State]:
         """Lets happen what is due before `step`; the sequences that have generated all they should."""
         complete = []
-        while due := self._agenda.pop(step):
-            change, state = due
+        for change, state in self._agenda.pop_due(step):
             if change is Change.SATURATES:
                 self.attention.saturate(state)
             else:
@@ -80,6 +80,13 @@ class Decoding:
         """Decode steps before `step`, in sum over all sequences there ever were."""
         return self._steps_of_leavers + self._kv.growing.steps(step)
 
-    def tokens_gained(self, step: int) -> int:
-        """Tokens those steps yielded."""
-        return self._tokens_of_leavers + sum(tokens - state.generated for state, tokens in self.all_tokens(step))
+    def drafted(self, step: int) -> int:
+        """Draft tokens in those steps."""
+        return self._drafts * self.steps_taken(step)
+
+    def accepted(self, step: int) -> int:
+        """Those of them that became output: what the steps yielded beyond one token each."""
+        if not self._drafts:
+            return 0
+        gained = sum(tokens - state.generated for state, tokens in self.all_tokens(step))
+        return self._tokens_of_leavers + gained - self.steps_taken(step)

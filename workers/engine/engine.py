@@ -7,6 +7,8 @@ that compute context are taken one by one.
 
 - One integer counts the steps. What a decode sequence has generated and holds follows from it.
 - An arrival waits for the next step boundary; an idle replica begins a step at once.
+- Contexts, and with them step time, grow by the mean number of tokens per step. With speculation, draws around that
+  mean decide how many steps a sequence needs and what a client sees when.
 - A cancelled sequence frees slot and room at once. The step in flight still ends when it would have ended.
 - Inside, times are seconds since the replica's start: those of the caller's clock may be large and would lose digits.
 
@@ -66,10 +68,15 @@ class Snapshot:
 
 
 class Engine:
-    """`start` is the time (s) on the caller's clock at which the replica stands idle."""
+    """`start` is the time (s) on the caller's clock at which the replica stands idle.
+
+    Raises ValueError if the ambient load alone fills the KV cache.
+    """
 
     def __init__(self, step: StepTime, limits: Limits, start: float = 0.0) -> None:
         ambient_held = limits.ambient_sequences * limits.ambient_context
+        if ambient_held >= step.kv_capacity:
+            raise ValueError(f"an ambient load of {ambient_held} tokens fills the cache of {step.kv_capacity}")
         self._step_time = step
         self._limits = limits
         self._bursts = Bursts(step.emission)
@@ -146,14 +153,13 @@ class Engine:
     def snapshot(self) -> Snapshot:
         """Gauges and counters at the time advanced to."""
         step = self._step + self._steps_passed()
-        decode_steps = self._decoding.steps_taken(step)
         return Snapshot(
             running=len(self._scheduler.running),
             waiting=len(self._scheduler.waiting) + self._scheduler.arrived(self._now),
             kv_held=self._kv.held(step),
             kv_capacity=self._kv.share,
-            drafted=self._step_time.drafts * decode_steps,
-            accepted=self._decoding.tokens_gained(step) - decode_steps,
+            drafted=self._decoding.drafted(step),
+            accepted=self._decoding.accepted(step),
             preemptions=self._preemptions,
             steps=step,
         )
@@ -228,12 +234,15 @@ class Engine:
     def _compose_steps(self, settled: bool) -> None:
         """The steps until the next change: how long they take and how many there are. None for an idle replica."""
         self._chunks = self._scheduler.chunks()
-        self._stretch = self._timed_stretch() if self._scheduler.running else None
-        if self._chunks or not settled:
-            self._horizon = 1
+        if not self._scheduler.running:
+            self._stretch = None
         else:
-            self._horizon = self._kv.steps_left(self._step, self._decoding.next_change() - self._step)
+            self._stretch = self._timed_stretch()
+            self._horizon = 1 if self._chunks or not settled else self._steps_until_change()
         self._plan()
+
+    def _steps_until_change(self) -> int:
+        return self._kv.steps_left(self._step, limit=self._decoding.next_change() - self._step)
 
     def _timed_stretch(self) -> Stretch:
         attention = self._decoding.attention

@@ -17,7 +17,7 @@ Knows nothing about how long a step takes.
 """
 
 from collections import deque
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from workers.engine.decoding import Decoding
@@ -40,7 +40,6 @@ class Scheduler:
         self._decoding = decoding
         self._arrivals: list[tuple[float, int, State]] = []
         self._order = count()
-        self._cancelled: set[State] = set()  # of the arrivals
 
     def expect(self, state: State) -> None:
         """A sequence will arrive when it is due."""
@@ -48,15 +47,15 @@ class Scheduler:
 
     def next_arrival(self) -> float | None:
         """When the next sequence arrives that could be admitted; none can while another waits before it."""
-        return None if self.waiting else self._first_due()
+        return self._arrivals[0][0] if self._arrivals and not self.waiting else None
 
     def arrived(self, time: float) -> int:
         """How many have arrived by `time`, and no boundary has seen them yet."""
-        return sum(due <= time and state not in self._cancelled for due, _, state in self._arrivals)
+        return sum(due <= time for due, _, _ in self._arrivals)
 
     def arrive(self, time: float) -> None:
         """The boundary at `time` sees who has arrived."""
-        while (due := self._first_due()) is not None and due - INSTANT <= time:
+        while self._arrivals and self._arrivals[0][0] - INSTANT <= time:
             self.waiting.append(heappop(self._arrivals)[2])
 
     def admit(self, step: int) -> None:
@@ -124,9 +123,5 @@ class Scheduler:
         elif state in self.waiting:
             self.waiting.remove(state)
         else:
-            self._cancelled.add(state)
-
-    def _first_due(self) -> float | None:
-        while self._arrivals and self._arrivals[0][2] in self._cancelled:
-            self._cancelled.discard(heappop(self._arrivals)[2])
-        return self._arrivals[0][0] if self._arrivals else None
+            self._arrivals = [arrival for arrival in self._arrivals if arrival[2] is not state]
+            heapify(self._arrivals)
