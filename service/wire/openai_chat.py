@@ -11,14 +11,26 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from service.errors import InvalidRequest, ServiceError
 from service.messages import Delta, Turn, Usage
 from service.wire import sse
-from service.wire.openai_errors import envelope, refusal
+from service.wire.openai_errors import envelope, missing, not_json, refusal
 
 IMAGE_TOKENS = 85  # assumed: what an image of low detail costs in the published vision price tables
+
+# The real API takes at most 2,048 messages; here the bound holds for every list, so that what a body costs to check is
+# bounded too. The first fault in a list is enough.
+_BOUNDED = Field(max_length=2048, fail_fast=True)
+_Stop = Annotated[str, Field(min_length=1)]
+
+_NEEDED = {
+    "developer": ("content",),
+    "system": ("content",),
+    "user": ("content",),
+    "tool": ("content", "tool_call_id"),
+}
 
 
 class _Lenient(BaseModel):
@@ -27,42 +39,52 @@ class _Lenient(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True)
 
 
-class TextPart(_Lenient):
-    type: Literal["text"]
-    text: str
-
-
-class RefusalPart(_Lenient):
-    type: Literal["refusal"]
-    refusal: str
-
-
 class ImageUrl(_Lenient):
     url: str
-    detail: str | None = None
 
 
-class ImagePart(_Lenient):
-    type: Literal["image_url"]
-    image_url: ImageUrl
+class Part(_Lenient):
+    """A piece of a message. `type` names the field that holds it."""
 
+    type: Literal["text", "refusal", "image_url"]
+    text: str | None = None
+    refusal: str | None = None
+    image_url: ImageUrl | None = None
 
-Part = Annotated[TextPart | RefusalPart | ImagePart, Field(discriminator="type")]
+    def words(self) -> str:
+        """What can be read of it."""
+        held = getattr(self, self.type)
+        return held if isinstance(held, str) else ""
 
 
 class Message(_Lenient):
+    """One turn. The names of participants are accepted, and neither shown to the model nor counted."""
+
     role: Literal["developer", "system", "user", "assistant", "tool", "function"]
-    content: str | list[Part] | None = None
-    tool_calls: list[dict[str, Any]] | None = None
+    content: str | Annotated[list[Part], _BOUNDED] | None = None
+    tool_calls: Annotated[list[dict[str, Any]], _BOUNDED] | None = None
+    tool_call_id: str | None = None
+
+    def missing(self) -> str | None:
+        """The path, from here, of something that its role or one of its parts cannot do without."""
+        for field in _NEEDED.get(self.role, ()):
+            if getattr(self, field) is None:
+                return field
+        if isinstance(self.content, list):
+            for index, part in enumerate(self.content):
+                if getattr(part, part.type) is None:
+                    return f"content[{index}].{part.type}"
+        return None
 
     def text(self) -> str:
         """All that is text in it, tool calls included: what the model would be given to read."""
-        said = self.content if isinstance(self.content, str) else "".join(map(_words, self.content or []))
+        content = self.content or ""
+        said = content if isinstance(content, str) else "".join(part.words() for part in content)
         return said + (orjson.dumps(self.tool_calls).decode() if self.tool_calls else "")
 
     def images(self) -> int:
         parts = self.content if isinstance(self.content, list) else []
-        return sum(isinstance(part, ImagePart) for part in parts)
+        return sum(part.type == "image_url" for part in parts)
 
 
 class StreamOptions(_Lenient):
@@ -73,7 +95,7 @@ class ChatRequest(_Lenient):
     """The fields that are honoured, and those whose silent neglect would mislead."""
 
     model: Annotated[str, Field(min_length=1)]
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Annotated[list[Message], Field(min_length=1), _BOUNDED]
     service_tier: str | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -82,26 +104,19 @@ class ChatRequest(_Lenient):
     min_tokens: Annotated[int, Field(ge=0)] | None = None
     ignore_eos: bool | None = None
     n: Annotated[int, Field(ge=1, le=128)] | None = None
-    stop: str | list[str] | None = None
+    stop: _Stop | Annotated[list[_Stop], Field(max_length=4)] | None = None
     seed: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     logprobs: bool | None = None
-    tool_choice: Any = None
-    tools: list[dict[str, Any]] | None = None
+    top_logprobs: int | None = None
+    tools: Annotated[list[dict[str, Any]], _BOUNDED] | None = None
+    tool_choice: Literal["none", "auto", "required"] | dict[str, Any] | None = None
+    function_call: str | dict[str, Any] | None = None
     response_format: dict[str, Any] | None = None
-
-    @field_validator("stop")
-    @classmethod
-    def _four_at_most(cls, stop: str | list[str] | None) -> str | list[str] | None:
-        sequences = [stop] if isinstance(stop, str) else stop or []
-        if len(sequences) > 4:
-            raise ValueError("at most four stop sequences are supported")
-        if not all(sequences):
-            raise ValueError("a stop sequence cannot be empty")
-        return stop
+    modalities: list[str] | None = None
 
     @property
     def output_limit(self) -> int | None:
@@ -121,15 +136,35 @@ class ChatRequest(_Lenient):
     def images(self) -> int:
         return sum(message.images() for message in self.messages)
 
+    def tool_text(self) -> str:
+        """The definitions of tools as the model is given them to read.
+
+        That is their JSON. The real models are given a shorter notation that is not published, so the real count of
+        prompt tokens is somewhat lower.
+        """
+        return orjson.dumps(self.tools).decode() if self.tools else ""
+
 
 def parse(body: bytes) -> ChatRequest:
     """A request body, checked. Raises InvalidRequest with the dialect's code and the path of the faulty parameter."""
     try:
-        request = ChatRequest.model_validate_json(body)
+        document = orjson.loads(body)  # stricter than pydantic's own: no NaN, no lone surrogates
+    except orjson.JSONDecodeError as error:
+        raise not_json(str(error)) from None
+    try:
+        request = ChatRequest.model_validate(document)
     except ValidationError as invalid:
         raise refusal(invalid, ChatRequest) from None
+    _require_what_is_missing(request)
     _refuse_the_unsupported(request)
     return request
+
+
+def _require_what_is_missing(request: ChatRequest) -> None:
+    for index, message in enumerate(request.messages):
+        field = message.missing()
+        if field is not None:
+            raise missing(f"messages[{index}].{field}")
 
 
 def _refuse_the_unsupported(request: ChatRequest) -> None:
@@ -138,24 +173,23 @@ def _refuse_the_unsupported(request: ChatRequest) -> None:
             "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
         )
     forced_tool = isinstance(request.tool_choice, dict) or request.tool_choice == "required"
+    forced_function = isinstance(request.function_call, dict)
     structured = (request.response_format or {}).get("type", "text") != "text"
-    for param, asked in (("logprobs", request.logprobs), ("tool_choice", forced_tool), ("response_format", structured)):
+    spoken = "audio" in (request.modalities or ())
+    for param, asked in (
+        ("logprobs", request.logprobs),
+        ("top_logprobs", request.top_logprobs),
+        ("tool_choice", forced_tool),
+        ("function_call", forced_function),
+        ("response_format", structured),
+        ("modalities", spoken),
+    ):
         if asked:
             raise InvalidRequest(
                 f"Unsupported value: '{param}' asks for something this service does not emulate.",
                 code="unsupported_value",
                 param=param,
             )
-
-
-def _words(part: TextPart | RefusalPart | ImagePart) -> str:
-    match part:
-        case TextPart():
-            return part.text
-        case RefusalPart():
-            return part.refusal
-        case ImagePart():
-            return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The error envelope of the OpenAI dialect: {"error": {message, type, param, code}}, all four always present."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import orjson
@@ -13,37 +14,47 @@ _TYPES = {429: "requests", 500: "server_error", 503: "service_unavailable_error"
 
 # What pydantic calls a fault -> (code, what the message says of it); the words are those clients of the real API meet.
 _FAULTS = {
-    "missing": ("missing_required_parameter", "Missing required parameter: '{param}'."),
     "greater_than_equal": (
-        "integer_below_min_value",
-        "Invalid '{param}': value below minimum. Expected a value >= {ge}, but got {input} instead.",
+        "{number}_below_min_value",
+        "Invalid '{param}': {number} below minimum value. Expected a value >= {ge}, but got {input} instead.",
     ),
     "less_than_equal": (
-        "integer_above_max_value",
-        "Invalid '{param}': value above maximum. Expected a value <= {le}, but got {input} instead.",
+        "{number}_above_max_value",
+        "Invalid '{param}': {number} above maximum value. Expected a value <= {le}, but got {input} instead.",
     ),
-    "too_short": ("empty_array", "Invalid '{param}': empty array. Expected at least {min_length} element(s)."),
+    "too_short": (
+        "empty_array",
+        "Invalid '{param}': empty array. Expected an array with minimum length {min_length}, but got an empty array"
+        " instead.",
+    ),
     "too_long": (
         "array_above_max_length",
-        "Invalid '{param}': array too long. Expected at most {max_length} elements, but got {actual_length} instead.",
+        "Invalid '{param}': array too long. Expected an array with maximum length {max_length}, but got an array"
+        " with length {length} instead.",
     ),
     "string_too_short": (
         "empty_string",
-        "Invalid '{param}': empty string. Expected at least {min_length} character(s).",
+        "Invalid '{param}': empty string. Expected a string with minimum length {min_length}, but got an empty string"
+        " instead.",
     ),
-    "literal_error": ("invalid_value", "Invalid value for '{param}': {input}. Supported values are: {expected}."),
-    "union_tag_invalid": (
-        "invalid_value",
-        "Invalid value for '{param}': {tag}. Supported values are: {expected_tags}.",
-    ),
-    "value_error": ("invalid_value", "Invalid '{param}': {error}."),
+    "literal_error": ("invalid_value", "Invalid value: {input}. Supported values are: {expected}."),
 }
-_WRONG_TYPE = ("invalid_type", "Invalid type for '{param}': {msg}, but got {kind} instead.")
+_WRONG_TYPE = ("invalid_type", "Invalid type for '{param}': expected {wanted}, but got {kind} instead.")
+_WANTED = {
+    "string_type": "a string",
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "float_type": "a number",
+    "bool_type": "a boolean",
+    "list_type": "an array",
+    "dict_type": "an object",
+    "model_type": "an object",
+}
 _KINDS = {
     type(None): "null",
     bool: "a boolean",
     int: "an integer",
-    float: "a decimal",
+    float: "a decimal number",
     str: "a string",
     list: "an array",
     dict: "an object",
@@ -56,33 +67,60 @@ def envelope(error: ServiceError) -> bytes:
     return orjson.dumps({"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}})
 
 
+def not_json(detail: str) -> InvalidRequest:
+    """The body cannot be read at all; `detail` says where and why."""
+    return InvalidRequest(f"We could not parse the JSON body of your request. ({detail})", code="invalid_json")
+
+
+def missing(param: str) -> InvalidRequest:
+    return InvalidRequest(f"Missing required parameter: '{param}'.", code="missing_required_parameter", param=param)
+
+
 def refusal(invalid: ValidationError, model: type[BaseModel]) -> InvalidRequest:
     """The first fault found in a request body, in the words of the dialect."""
-    fault = invalid.errors(include_url=False)[0]
-    if fault["type"] == "json_invalid":
-        return InvalidRequest(
-            "We could not parse the JSON body of your request. (The body must be one JSON object.)", code="invalid_json"
-        )
-    param = _path(fault["loc"], model)
+    param, faults = _first(invalid, model)
     if not param:
         return InvalidRequest("The body of the request must be a JSON object.", code="invalid_type")
-    code, words = _FAULTS.get(fault["type"], _WRONG_TYPE)
-    return InvalidRequest(words.format_map(_facts(fault, param)), code=code, param=param)
+    kind = faults[0]["type"]
+    if kind == "missing":
+        return missing(param)
+    facts = _facts(faults, param)
+    code, words = _FAULTS.get(kind, _WRONG_TYPE)
+    return InvalidRequest(words.format_map(facts), code=code.format_map(facts), param=param)
 
 
-def _facts(fault: ErrorDetails, param: str) -> dict[str, Any]:
-    given = fault["input"]
-    shown = f"'{given[:64]}'" if isinstance(given, str) else given if isinstance(given, int | float) else "this"
+def _first(invalid: ValidationError, model: type[BaseModel]) -> tuple[str, list[ErrorDetails]]:
+    """The path of the first faulty parameter, and what is wrong with it.
+
+    A value that may be of several types fails once for each. The path that leads deepest into it belongs to the type
+    that was meant; at its end, what is wrong beside the type does.
+    """
+    found = [(_path(fault["loc"], model), fault) for fault in invalid.errors(include_url=False)]
+    outermost = found[0][0]
+    param = max((path for path, _ in found if f"{path}.".startswith((f"{outermost}.", f"{outermost}["))), key=len)
+    faults = [fault for path, fault in found if path == param]
+    return param, [fault for fault in faults if fault["type"] not in _WANTED] or faults
+
+
+def _facts(faults: list[ErrorDetails], param: str) -> dict[str, Any]:
+    given = faults[0]["input"]
+    kind = _KINDS[type(given)]
+    limits = {
+        name: f"{limit:g}" if isinstance(limit, float) else limit for name, limit in faults[0].get("ctx", {}).items()
+    }
+    wanted = list(dict.fromkeys(_WANTED.get(fault["type"], "another type") for fault in faults))
     return {
-        **fault.get("ctx", {}),
+        **limits,
         "param": param,
-        "input": shown,
-        "msg": fault["msg"].removeprefix("Input should be ").replace("a valid ", "a ").replace("dictionary", "object"),
-        "kind": _KINDS.get(type(given), "something else"),
+        "input": f"'{given[:64]}'" if isinstance(given, str) else given if isinstance(given, int | float) else kind,
+        "length": len(given) if isinstance(given, list) else None,
+        "number": "integer" if isinstance(given, int) else "decimal",
+        "wanted": wanted[0] if len(wanted) == 1 else "one of " + " or ".join(wanted),
+        "kind": kind,
     }
 
 
-def _path(location: Sequence[int | str], model: type[BaseModel]) -> str:
+def _path(location: Iterable[int | str], model: type[BaseModel]) -> str:
     """('messages', 0, 'content', 'list', 1) -> messages[0].content[1]: pydantic's names of union arms drop out."""
     names = _field_names(model)
     path = ""
@@ -94,7 +132,8 @@ def _path(location: Sequence[int | str], model: type[BaseModel]) -> str:
     return path
 
 
-def _field_names(model: type[BaseModel]) -> set[str]:
+@cache
+def _field_names(model: type[BaseModel]) -> frozenset[str]:
     schema = model.model_json_schema()
     parts = [schema, *schema.get("$defs", {}).values()]
-    return {name for part in parts for name in part.get("properties", {})}
+    return frozenset(name for part in parts for name in part.get("properties", {}))
