@@ -27,6 +27,7 @@ class Ask:
     model: str
     service_tier: str | None
     turns: tuple[Turn, ...]
+    tools: str = ""  # their definitions, as the model reads them
     images: int = 0
     image_tokens: int = 0
     max_tokens: int | None = None
@@ -67,6 +68,7 @@ class Admission:
         offer = resolve(self._catalog, ask.model, ask.service_tier)
         pool = self._catalog.pools[offer.pool]
         _check_modalities(ask, offer)
+        _check_choices(ask, pool)
         prompt_tokens = await _count(ask)
         _check_length(ask, offer, prompt_tokens)
         job = self._job(ask, offer, prompt_tokens, prefix)
@@ -87,7 +89,7 @@ class Admission:
             prompt_tokens=prompt_tokens,
             max_tokens=ask.max_tokens,
             min_tokens=ask.min_tokens,
-            context_left=offer.context_window - prompt_tokens,
+            context_left=min(offer.max_output, offer.context_window - prompt_tokens),
             ignore_eos=ask.ignore_eos,
             stop=ask.stop,
             seed=ask.seed or 0,
@@ -102,17 +104,29 @@ def account_of(authorization: str | None, api_key: str | None) -> str:
 
 
 async def _count(ask: Ask) -> int:
-    length = sum(len(turn.text) for turn in ask.turns)
-    if length > _COUNT_IN_THREAD:
-        tokens = await asyncio.to_thread(tokenizer.count_chat, ask.turns)
-    else:
-        tokens = tokenizer.count_chat(ask.turns)
-    return tokens + ask.images * ask.image_tokens
+    length = len(ask.tools) + sum(len(turn.text) for turn in ask.turns)
+    text = await asyncio.to_thread(_count_text, ask) if length > _COUNT_IN_THREAD else _count_text(ask)
+    return text + ask.images * ask.image_tokens
+
+
+def _count_text(ask: Ask) -> int:
+    return tokenizer.count_chat(ask.turns) + (tokenizer.count(ask.tools) if ask.tools else 0)
 
 
 def _check_modalities(ask: Ask, offer: Offer) -> None:
     if ask.images and "image" not in offer.modalities:
         raise InvalidRequest(f"The model `{offer.model}` takes text only; it cannot read images.", param="messages")
+
+
+def _check_choices(ask: Ask, pool: Pool) -> None:
+    room = pool.replicas * int(pool.limits.max_batch - pool.limits.ambient_sequences)
+    if ask.choices > room:
+        raise InvalidRequest(
+            f"Invalid 'n': integer above maximum value. This tier generates at most {room} choices at once, but got "
+            f"{ask.choices} instead.",
+            code="integer_above_max_value",
+            param="n",
+        )
 
 
 def _check_length(ask: Ask, offer: Offer, prompt_tokens: int) -> None:
@@ -123,21 +137,21 @@ def _check_length(ask: Ask, offer: Offer, prompt_tokens: int) -> None:
             f"{prompt_tokens} tokens. Please reduce the length of the messages.",
             param="messages",
         )
-    if ask.max_tokens is None:
-        return
-    if ask.max_tokens > offer.max_output:
-        raise InvalidRequest(
-            f"{ask.max_tokens_param} is too large: {ask.max_tokens}. This model supports at most {offer.max_output} "
-            "completion tokens.",
-            param=ask.max_tokens_param,
-        )
-    if ask.min_tokens > ask.max_tokens:
+    param, wanted = ask.max_tokens_param, ask.max_tokens
+    if wanted is None:
+        param, wanted = "min_tokens", ask.min_tokens
+    elif ask.min_tokens > wanted:
         raise InvalidRequest("min_tokens must not exceed the limit on output tokens.", param="min_tokens")
-    if prompt_tokens + ask.max_tokens > window:
+    if wanted > offer.max_output:
+        raise InvalidRequest(
+            f"{param} is too large: {wanted}. This model supports at most {offer.max_output} completion tokens.",
+            param=param,
+        )
+    if prompt_tokens + wanted > window:
         raise ContextLengthExceeded(
             f"This model's maximum context length is {window} tokens. However, you requested "
-            f"{prompt_tokens + ask.max_tokens} tokens ({prompt_tokens} in the messages, {ask.max_tokens} in the "
-            "completion). Please reduce the length of the messages or completion.",
+            f"{prompt_tokens + wanted} tokens ({prompt_tokens} in the messages, {wanted} in the completion). Please "
+            "reduce the length of the messages or completion.",
             param="messages",
         )
 

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -19,19 +19,21 @@ from service.settings import Settings
 from service.tiers import Catalog
 from service.wire import openai_models
 
+_CLIENT_LEFT = 499  # nobody reads it
+
 
 def create_app(
     settings: Settings, catalog: Catalog, admission: Admission, relay: Relay, queues: dict[str, Queue]
 ) -> ASGIApp:
     """The ASGI application. The caller runs `relay` beside it."""
-    app = FastAPI(title="fastmode", docs_url=None, redoc_url=None)
+    app = FastAPI(title="fastmode", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.include_router(openai.routes(settings, catalog, admission, relay, queues))
     app.include_router(health.routes(settings, admission, relay, queues))
     report = openai_models.listing(asdict(row) for row in figures.rows(catalog))
 
     @app.get("/v1/tiers")
     async def tiers() -> Response:
-        return openai.JSON(report)
+        return openai.answer(report)
 
     @app.exception_handler(ServiceError)
     async def refused(_: Request, error: ServiceError) -> Response:
@@ -40,20 +42,31 @@ def create_app(
 
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
-        return openai.refuse(_translate(request, error))
+        return openai.refuse(_translate(request, error), error.headers or {})
+
+    @app.exception_handler(ClientDisconnect)
+    async def left(_: Request, __: ClientDisconnect) -> Response:
+        return Response(status_code=_CLIENT_LEFT)
 
     @app.exception_handler(Exception)
     async def broken(_: Request, error: Exception) -> Response:
         return openai.refuse(Broken(f"The server had an error ({type(error).__name__}) while processing the request."))
 
-    return _with_raw_send(app)
+    return _outermost(app)
 
 
-def _with_raw_send(app: ASGIApp) -> ASGIApp:
-    """Streams write with the server's own `send`: each layer the framework wraps around it costs every token."""
+def _outermost(app: ASGIApp) -> ASGIApp:
+    """What is alike for every route.
+
+    - Streams write with the server's own `send`: each layer the framework wraps around it costs every token.
+    - A path may end with a slash. The framework would redirect, to an address that is wrong behind a proxy with TLS.
+    - HEAD is answered wherever GET is (RFC 9110, section 9.1); the server leaves the body out.
+    """
 
     async def outermost(scope: Scope, receive: Receive, send: Send) -> None:
-        scope[RAW_SEND] = send
+        if scope["type"] == "http":
+            method = "GET" if scope["method"] == "HEAD" else scope["method"]
+            scope = {**scope, "method": method, "path": scope["path"].rstrip("/") or "/", RAW_SEND: send}
         await app(scope, receive, send)
 
     return outermost

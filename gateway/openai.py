@@ -3,6 +3,8 @@
 import asyncio
 import time
 import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -14,7 +16,7 @@ from gateway.answers import Stream, Whole
 from gateway.body import read_body
 from gateway.exchange import Exchange
 from gateway.relay import Relay
-from service.errors import ModelNotFound, ServiceError
+from service.errors import ModelNotFound, RequestTimeout, ServiceError
 from service.messages import Usage
 from service.queue import Queue
 from service.settings import Settings
@@ -30,6 +32,28 @@ class JSON(Response):
         return content if isinstance(content, bytes) else orjson.dumps(content)
 
 
+def answer(content: Any, status: int = 200, headers: Mapping[str, str] = MappingProxyType({})) -> JSON:
+    """A whole answer of the dialect, but for a completion's."""
+    return JSON(content, status_code=status, headers={"x-request-id": _request_id(), **headers})
+
+
+def refuse(error: ServiceError, headers: Mapping[str, str] = MappingProxyType({})) -> JSON:
+    """An error as an answer of its own."""
+    more = dict(headers)
+    if error.reason:
+        more["x-fastmode-reason"] = error.reason
+    if error.retry_after is not None:
+        more["retry-after"] = str(max(1, round(error.retry_after)))
+        more["retry-after-ms"] = str(round(error.retry_after * 1000))
+    if isinstance(error, RequestTimeout):
+        more["connection"] = "close"  # what else comes belongs to the request that was given up
+    return answer(envelope(error), error.status, more)
+
+
+def _request_id() -> str:
+    return f"req_{uuid.uuid4().hex}"
+
+
 class ChatDialect:
     """One chat completion's answer outside of the stream itself."""
 
@@ -40,7 +64,7 @@ class ChatDialect:
     def headers(self) -> list[tuple[bytes, bytes]]:
         taken = asyncio.get_running_loop().time() - self._arrived
         return [
-            (b"x-request-id", f"req_{uuid.uuid4().hex}".encode()),
+            (b"x-request-id", _request_id().encode()),
             (b"openai-version", b"2020-10-01"),
             (b"openai-processing-ms", str(round(taken * 1000)).encode()),
         ]
@@ -74,25 +98,15 @@ def routes(
 
     @router.get("/v1/models")
     async def models() -> Response:
-        return JSON(openai_models.listing(_model(model) for model in catalog.models.values()))
+        return answer(openai_models.listing(_model(model) for model in catalog.models.values()))
 
     @router.get("/v1/models/{name:path}")
     async def model(name: str) -> Response:
         if name not in catalog.models:
             raise ModelNotFound(f"The model `{name}` does not exist or you do not have access to it.", param="model")
-        return JSON(_model(catalog.models[name]))
+        return answer(_model(catalog.models[name]))
 
     return router
-
-
-def refuse(error: ServiceError) -> Response:
-    """An error as an answer of its own."""
-    headers = {"x-request-id": f"req_{uuid.uuid4().hex}"}
-    if error.reason:
-        headers["x-fastmode-reason"] = error.reason
-    if error.retry_after is not None:
-        headers["retry-after"] = str(max(1, round(error.retry_after)))
-    return JSON(envelope(error), status_code=error.status, headers=headers)
 
 
 def _ask(call: openai_chat.ChatRequest, request: Request) -> Ask:
@@ -100,6 +114,7 @@ def _ask(call: openai_chat.ChatRequest, request: Request) -> Ask:
         model=call.model,
         service_tier=call.service_tier,
         turns=call.turns(),
+        tools=call.tool_text(),
         images=call.images(),
         image_tokens=openai_chat.IMAGE_TOKENS,
         max_tokens=call.output_limit,

@@ -10,6 +10,7 @@
         ├── ModelNotFound       404
         ├── NotFound            404
         ├── MethodNotAllowed    405
+        ├── RequestTimeout      408  the client stopped sending before its request was whole
         ├── BodyTooLarge        413
         ├── UnsupportedMedia    415
         ├── Contended           429  capacity exists, and others hold it: the queue is full or its deadline passed
@@ -86,6 +87,11 @@ class NotFound(ServiceError):
 class MethodNotAllowed(ServiceError):
     status = 405
     code = "method_not_allowed"
+
+
+class RequestTimeout(ServiceError):
+    status = 408
+    code = "request_timeout"
 
 
 class BodyTooLarge(ServiceError):

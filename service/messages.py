@@ -49,7 +49,7 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     prompt_tokens: int = 1
     max_tokens: int | None = None
     min_tokens: int = 0
-    context_left: int = 1  # tokens the context window still holds after the prompt
+    context_left: int = 1  # tokens the model can still generate: what the window holds after the prompt, or its limit
     ignore_eos: bool = False
     stop: tuple[str, ...] = ()
     seed: int = 0
