@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,7 @@ USE_EVERYTHING = [
     "state = dict(running=1, waiting=2, kv_held=30.0, kv_capacity=40.0, drafted=5, accepted=4, preemptions=1)",
     "pool.engine([types.SimpleNamespace(**state)])",
     "pool.lateness.observe(0.01); pool.queue_wait.observe(0.1); pool.recovered.inc(); pool.batch_max.set(8)",
-    "pool.generated(100, now=1000.0); pool.generated(300, now=1002.0)",
+    "pool.generated(100, now=1000.0); pool.generated(200, now=1000.5); pool.generated(0, now=1002.0)",
     "metrics.queue_depth('spark', 7); metrics.frame_fenced(); metrics.redis_error()",
 ]
 
@@ -262,6 +263,16 @@ def test_a_refusal_without_a_tier_is_counted_by_its_kind(error: ServiceError, re
     assert value(parse(metrics.render()[0]), "fastmode_requests_total", **labels) == before + 1
 
 
+def test_the_output_rate_falls_to_zero_and_then_needs_no_more_attention() -> None:
+    pool = metrics.pool_metrics("rate")
+    rates = []
+    for tokens, now in ((10, 5.0), (0, 6.0), (0, 7.0)):
+        pool.generated(tokens, now)
+        rates.append(value(parse(metrics.render()[0]), "fastmode_output_tokens_per_second", pool="rate"))
+        assert pool.rate_due == (now + 1 if now < 7 else inf)
+    assert rates == [0, 10, 0]
+
+
 def test_metrics_cannot_be_moved_once_something_is_counted(tmp_path: Path) -> None:
     metrics.redis_error()
     with pytest.raises(RuntimeError):
@@ -293,11 +304,11 @@ def test_the_gauges_of_a_killed_process_vanish_at_the_next_scrape_and_its_counte
     assert_never_back(before, after)
 
 
-def test_a_process_that_leaves_takes_its_gauges_along(host: Host) -> None:
+def test_a_process_that_says_farewell_takes_its_gauges_along_before_it_has_ended(host: Host) -> None:
     one, other = host.start(), host.start()
     other.run(BEGIN, "offer.in_flight.inc(); offer.usage(2, 0, 20)")
     before = one.scrape(host.page)
-    other.leave()
+    other.run("metrics.farewell()")
     after = one.scrape(host.page)
     assert value(after, "fastmode_requests_in_flight", **OFFER) is None
     assert_never_back(before, after)

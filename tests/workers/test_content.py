@@ -172,6 +172,14 @@ def test_any_conversation_gets_an_answer(conversation: tuple[Turn, ...]) -> None
     assert content.compose(job(conversation=conversation, max_tokens=5), 0).tokens == 5
 
 
+def test_words_and_paragraphs_are_set_apart_once() -> None:
+    said = text(content.compose(job(max_tokens=20_000), 0))
+    assert "\n\n" in said
+    assert not {"  ", "\n ", " \n", "\n\n\n", "..", " ."} & {
+        said[at : at + width] for at in range(len(said)) for width in (2, 3)
+    }
+
+
 def test_long_answers_hold_characters_beyond_ascii() -> None:
     said = text(content.compose(job(max_tokens=60_000), 0))
     assert {"→", "≤", "×", "µ", "ï", "✅", "🙂"} <= set(said)

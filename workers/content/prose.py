@@ -60,10 +60,11 @@ def _paragraph(random: Random, pages: Book, topic: tuple[Core, ...], first: bool
 
 
 def _opening(random: Random, conversation: Sequence[Turn]) -> Phrase:
-    variant = int(random.random() * 1_000_000)
-    plain = book().openings[variant % len(book().openings)]
+    share = random.random()
     subject = _subject(conversation)
-    return subject_opening(variant % len(corpus.SUBJECT_OPENINGS), subject) or plain if subject else plain
+    if subject:
+        return subject_opening(int(share * len(corpus.SUBJECT_OPENINGS)), subject)
+    return book().openings[int(share * len(corpus.OPENINGS))]
 
 
 def _subject(conversation: Sequence[Turn]) -> str | None:
