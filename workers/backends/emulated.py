@@ -101,6 +101,9 @@ class Emulated:
         except NeverFits as error:
             self._end(run)
             self._outgoing.append(Failed(job.id, epoch, Failure.BACKEND, str(error)))
+        except BaseException:
+            self._end(run)
+            raise
         else:
             self._runs[job.id] = run
             self._outgoing.append(Started(job.id, epoch, queued))
@@ -117,6 +120,7 @@ class Emulated:
         run = self._runs.get(job)
         if run is not None:
             self._end(run)
+            self._wake.set()
 
     def pause(self, job: str) -> None:
         run = self._runs.get(job)
@@ -125,6 +129,7 @@ class Emulated:
         run.paused = True
         for choice in run.choices:
             choice.replica.engine.cancel(choice.id)
+        self._wake.set()
 
     def resume(self, job: str) -> None:
         run = self._runs.get(job)
@@ -149,7 +154,7 @@ class Emulated:
                 await emit(events)
 
     def _next_wake(self) -> float:
-        """When the next token has to go out; infinity while there is nothing to do."""
+        """When the next token has to go out, or a gauge to fall; infinity while there is nothing to do."""
         if self._outgoing:
             return -math.inf
         changes = [replica.engine.next_event() for replica in self._replicas]
@@ -157,7 +162,7 @@ class Emulated:
             ticks: list[float | None] = [self._tick]
         else:
             ticks = [replica.engine.next_event(not_before=self._tick) for replica in self._replicas]
-        return min((time for time in (*changes, *ticks) if time is not None), default=math.inf)
+        return min((self._metrics.rate_due, *(time for time in (*changes, *ticks) if time is not None)))
 
     async def _sleep_until(self, due: float) -> None:
         wait = due - self._clock()
