@@ -18,7 +18,7 @@ from gateway.admission import Admission
 from gateway.app import create_app
 from gateway.relay import Relay
 from service import memory, metrics, settings, tiers, tokenizer
-from service.connection import connect, verify
+from service.connection import UnfitRedis, connect, verify
 from service.errors import FastmodeError, Unavailable
 from service.queue import Queue
 from service.replies import Inbox
@@ -32,7 +32,7 @@ _KEEP_ALIVE = 75  # s an idle connection is kept
 
 
 def main() -> None:
-    """Run a gateway until SIGTERM or SIGINT. Exits with 2 and one line when it cannot start."""
+    """Run a gateway until SIGTERM or SIGINT. Exits with 1 and one line when it cannot start."""
     try:
         configuration = settings.read(os.environ)
         logging.basicConfig(
@@ -69,8 +69,9 @@ async def _serve(configuration: Settings) -> None:
     listener = _listen(configuration)
     memory.settle()
     async with asyncio.TaskGroup() as tasks:
+        verifying = tasks.create_task(_verify(redis, server))
         beside = [
-            tasks.create_task(_verify(redis)),
+            verifying,
             tasks.create_task(relay.run()),
             tasks.create_task(_drain_on_signal(configuration, admission, relay, server)),
         ]
@@ -80,6 +81,8 @@ async def _serve(configuration: Settings) -> None:
     with contextlib.suppress(Unavailable):
         await inbox.remove()
     metrics.farewell()
+    if not verifying.cancelled() and (unfit := verifying.result()):
+        raise unfit
 
 
 class _Server(uvicorn.Server):
@@ -105,15 +108,18 @@ def _listen(configuration: Settings) -> socket.socket:
     return listener
 
 
-async def _verify(redis: Redis) -> None:
-    """A server that evicts keys is refused as soon as it can be asked."""
+async def _verify(redis: Redis, server: uvicorn.Server) -> UnfitRedis | None:
+    """As soon as Redis can be asked. One that must not be used ends the process."""
     while True:
         try:
             await verify(redis)
         except Unavailable:
             await asyncio.sleep(1)
+        except UnfitRedis as unfit:
+            server.should_exit = True
+            return unfit
         else:
-            return
+            return None
 
 
 async def _drain_on_signal(configuration: Settings, admission: Admission, relay: Relay, server: uvicorn.Server) -> None:

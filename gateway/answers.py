@@ -122,14 +122,16 @@ class Stream(_Attended):
                 break
             if not come and not self._exchange.over and not attendance.gone:
                 await self._begin(attendance)
-                await self._send({"type": "http.response.body", "body": sse.KEEPALIVE, "more_body": True})
+                await self._write(attendance, sse.KEEPALIVE)
         return events
 
     async def _begin(self, attendance: "_Attendance") -> None:
         if not attendance.begun:
             attendance.begun = True
             headers = [(b"content-type", sse.CONTENT_TYPE), (b"cache-control", b"no-cache"), *self._dialect.headers()]
-            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            await self._finish_writing(
+                attendance, self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            )
 
     async def _relay(self, attendance: "_Attendance") -> bytes:
         """Let the relay's reader write for as long as the client keeps up; returns what this task has to write."""
@@ -207,6 +209,8 @@ class _Attendance:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._watcher.cancel()
+        if isinstance(error, Exception):
+            self._exchange.error = self._exchange.error or Broken("The response could not be written.")
         left = (self.gone or kind is asyncio.CancelledError) and not self._exchange.over
         await self._exchange.settle("stalled" if self._stalled else "cancelled" if left else None)
 

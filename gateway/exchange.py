@@ -1,7 +1,7 @@
 """One admitted request from submission to settlement: how far it has come, how long it may wait, what it cost.
 
-Whatever ends a request (finish, error, cancel, timeout), it is settled once: its mailbox closed, its job cancelled if
-it still runs, its price counted, the gauges put back.
+Whatever ends a request (refusal, finish, error, cancel, timeout), it is settled once: its mailbox closed, its job
+cancelled if it still runs, its price counted, the gauges put back.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from contextlib import suppress
 from gateway.admission import Ticket
 from gateway.relay import Mailbox, Relay
 from service import pricing
+from service.connection import Unanswered
 from service.errors import Broken, Contended, ServiceError, Unavailable
 from service.messages import Delta, Event, Failed, Failure, Finished, Started, Usage
 from service.metrics import Outcome, offer_metrics
@@ -17,10 +18,11 @@ from service.queue import Queue
 from service.settings import Settings
 
 _FAREWELL = 1.0  # s a cancelled job's worker gets to say how much it generated
+_NOTICE = 1.0  # s the queue gets to say itself that a job has waited too long
 
 
 class Exchange:
-    """Invariant: `ended` is set by a Finished or Failed event alone; `error` says why the answer is not complete."""
+    """Invariant: `ended` is set when no worker has the job or will get it; `error` says why no answer is complete."""
 
     def __init__(self, settings: Settings, relay: Relay, ticket: Ticket, arrived: float) -> None:
         self.ticket = ticket
@@ -44,14 +46,16 @@ class Exchange:
         return self.ended or self.error is not None
 
     async def submit(self, queue: Queue) -> None:
-        """Queue the job; the mailbox is already open. Settles the exchange if the queue refuses it."""
+        """Queue the job; the mailbox is already open. A refusal is an `error` like any other."""
+        if not self._relay.connected:
+            self.ended, self.error = True, Unanswered()
+            return
         try:
             await queue.enqueue(self.ticket.job, self.ticket.bounds)
+        except Unanswered as silence:
+            self.error = silence  # the job may have been queued
         except ServiceError as refusal:
-            self._relay.close(self.box)
-            self._metrics.in_flight.dec()
-            self._metrics.rejected(refusal.reason)
-            raise
+            self.ended, self.error = True, refusal
 
     def observe(self, events: list[Event]) -> None:
         """Take note of events about to be relayed."""
@@ -81,7 +85,7 @@ class Exchange:
         """Seconds until the silence is too long; a job may be queued longer than a started one may be silent."""
         if self._started:
             return self.box.heard + self._settings.event_wait_max - now
-        return self._arrived + self.ticket.bounds.wait + 2 * self._settings.lease - now
+        return self._arrived + self.ticket.bounds.wait + _NOTICE - now
 
     def give_up(self) -> ServiceError:
         """The error of a silence that was too long."""
@@ -99,10 +103,13 @@ class Exchange:
             self._relay.cancel(self.ticket.job)
             await self._hear_the_rest()
         self._relay.close(self.box)
+        self._metrics.in_flight.dec()
+        if self.error is not None and not self._started:
+            self._metrics.rejected(self.error.reason)
+            return
         usage = self.usage or Usage(
             prompt=self.ticket.job.prompt_tokens if self._started else 0, completion=self._tokens
         )
-        self._metrics.in_flight.dec()
         self._metrics.usage(usage.prompt, usage.cached, usage.completion)
         self._metrics.cost(pricing.cost(self.ticket.offer.price, usage))
         self._metrics.outcome(outcome or ("failed" if self.error else "ok"), self.error.reason if self.error else None)
@@ -111,15 +118,14 @@ class Exchange:
     async def _hear_the_rest(self) -> None:
         """A running job's worker says what was generated before it stopped."""
         self.box.sink = None
-        if self.box.broken or not self._started:
-            return
         with suppress(TimeoutError):
             async with asyncio.timeout(_FAREWELL):
-                while not self.ended:
+                while self.box.broken is None:
                     self.observe(self.box.take())
+                    if self.ended or not self._started:
+                        return
                     self.box.wake.clear()
-                    if not self.ended:
-                        await self.box.wake.wait()
+                    await self.box.wake.wait()
 
     def _observe_times(self) -> None:
         if self._first is None:

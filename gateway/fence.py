@@ -2,7 +2,7 @@
 
 import msgspec
 
-from service.messages import Delta, Event
+from service.messages import Delta, Event, Failed, Finished
 
 
 class Gap(Exception):
@@ -10,21 +10,30 @@ class Gap(Exception):
 
 
 class Fence:
-    """State of one job. `epoch` never falls; of choice c exactly `passed[c]` tokens have been let through."""
+    """State of one job. `epoch` never falls; of choice c exactly `passed[c]` tokens have been let through.
 
-    __slots__ = ("_ended", "epoch", "passed")
+    Nothing passes after the event that ends the job.
+    """
+
+    __slots__ = ("_ended", "_over", "epoch", "passed")
 
     def __init__(self, choices: int) -> None:
         self.epoch = 0
         self.passed = [0] * choices
         self._ended = [False] * choices
+        self._over = False
 
     def admit(self, event: Event) -> Event | None:
         """What of the event is news, or None. Raises Gap when tokens before it never came."""
-        if event.epoch < self.epoch:
+        if event.epoch < self.epoch or self._over:
             return None
         self.epoch = event.epoch
-        return self._news(event) if isinstance(event, Delta) else event
+        if isinstance(event, Delta):
+            return self._news(event)
+        if isinstance(event, Finished) and not event.cancelled and not all(self._ended):
+            raise Gap(f"it is said to have finished, and only {sum(self._ended)} of its choices have ended")
+        self._over = isinstance(event, Finished | Failed)
+        return event
 
     def _news(self, delta: Delta) -> Delta | None:
         choice, passed = delta.choice, self.passed[delta.choice]
@@ -35,6 +44,8 @@ class Fence:
         end = delta.offset + delta.count
         if end <= passed and delta.finish is None:
             return None
+        if end < passed:
+            raise Gap(f"choice {choice} ends at token {end}, and {passed} have come")
         if delta.offset < passed:
             known = passed - delta.offset
             rest = delta.text.split(b"\n")[known:]

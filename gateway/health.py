@@ -1,6 +1,7 @@
 """What operators and orchestrators ask: alive, ready, metrics."""
 
 import asyncio
+from contextlib import suppress
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -10,7 +11,7 @@ from gateway.openai import JSON
 from gateway.relay import Relay
 from service import metrics
 from service.errors import Unavailable
-from service.queue import Queue
+from service.queue import Alive, Queue
 from service.settings import Settings
 
 
@@ -25,28 +26,37 @@ def routes(settings: Settings, admission: Admission, relay: Relay, queues: dict[
     @router.get("/readyz")
     async def readyz() -> Response:
         """This gateway can serve what it promises: Redis answers, no emulator is behind, and it is not draining."""
-        try:
-            alive = await asyncio.gather(*(queue.alive() for queue in queues.values()))
-        except Unavailable:
-            return JSON({"status": "not_ready", "redis": False, "pools": {}, "lateness": {}}, status_code=503)
-        late = any(pool.lateness > settings.lateness_max for pool in alive)
-        status = "draining" if admission.draining else "not_ready" if late or not relay.connected else "ready"
+        alive = await _alive(relay, queues)
+        late = any(pool.lateness > settings.lateness_max for pool in alive.values())
+        status = "draining" if admission.draining else "not_ready" if late or not alive else "ready"
         report = {
             "status": status,
-            "redis": True,
-            "pools": {name: pool.workers for name, pool in zip(queues, alive, strict=True)},
-            "lateness": {name: pool.lateness for name, pool in zip(queues, alive, strict=True)},
+            "redis": bool(alive),
+            "pools": {name: pool.workers for name, pool in alive.items()},
+            "lateness": {name: pool.lateness for name, pool in alive.items()},
         }
         return JSON(report, status_code=200 if status == "ready" else 503)
 
     @router.get("/metrics")
     async def exposition() -> Response:
-        for name, queue in queues.items():
-            try:
-                metrics.queue_depth(name, await queue.depth())
-            except Unavailable:
-                break
+        if relay.connected:
+            await asyncio.gather(*(_show_depth(name, queue) for name, queue in queues.items()))
         body, content_type = await asyncio.to_thread(metrics.render)
         return Response(body, media_type=content_type)
 
     return router
+
+
+async def _alive(relay: Relay, queues: dict[str, Queue]) -> dict[str, Alive]:
+    """What is known of each pool of the catalog; nothing, and at once, while Redis is away."""
+    if not relay.connected:
+        return {}
+    try:
+        return dict(zip(queues, await asyncio.gather(*(queue.alive() for queue in queues.values())), strict=True))
+    except Unavailable:
+        return {}
+
+
+async def _show_depth(pool: str, queue: Queue) -> None:
+    with suppress(Unavailable):
+        metrics.queue_depth(pool, await queue.depth())

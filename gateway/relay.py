@@ -5,17 +5,21 @@
   last mark the stream fails. Nothing is dropped.
 - A request that is idle lets the reader hand its events straight to a sink, so that no task wakes per token.
 - What goes wrong while one mailbox is served ends that mailbox's stream and nothing else.
+- Words to workers are sent until they have arrived. A job that starts although nobody here waits for it is cancelled:
+  its word may have been overtaken by the job itself.
+- When the reply stream had to be made anew, what was in it is lost, and so every stream that was open.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from gateway.fence import Fence, Gap
 from service import metrics
 from service.errors import Broken, ServiceError, Unavailable
-from service.messages import Delta, Event, Job
+from service.messages import Delta, Event, Job, Started
 from service.queue import Control, Queue
 from service.replies import Inbox
 from service.settings import Settings
@@ -23,6 +27,9 @@ from service.settings import Settings
 log = logging.getLogger(__name__)
 
 Sink = Callable[[list[Event]], None]
+
+_RETRY = 0.25  # s
+_WORDS_AT_ONCE = 16
 
 
 class Mailbox:
@@ -46,7 +53,9 @@ class Mailbox:
         return bool(self._ready)
 
     def put(self, event: Event, now: float) -> None:
-        """Keep what is new in the event; called by the relay."""
+        """Keep what is new in the event; called by the relay. A stream that has failed takes no more."""
+        if self.broken is not None:
+            return
         news = self._fence.admit(event)
         if news is None:
             metrics.frame_fenced()
@@ -55,6 +64,8 @@ class Mailbox:
         self._ready.append(news)
         if isinstance(news, Delta):
             self._size += len(news.text)
+        elif isinstance(news, Started):
+            self.paused = False  # whoever has taken the job up does not know that it was
 
     def take(self) -> list[Event]:
         """Everything that has come, once."""
@@ -66,7 +77,9 @@ class Mailbox:
 
     def deliver(self) -> None:
         """Pass on what has come, to the sink or to the task that waits; called by the relay after a read."""
-        if self.sink is not None and self._ready:
+        if not self._ready:
+            return
+        if self.sink is not None:
             self.sink(self.take())
         else:
             self.wake.set()
@@ -96,7 +109,9 @@ class Relay:
         self._inbox = inbox
         self._queues = queues
         self._boxes: dict[str, Mailbox] = {}
-        self._words: asyncio.Queue[tuple[Control, str]] = asyncio.Queue(maxsize=100_000)
+        self._words: dict[tuple[str, str], Control] = {}  # by job and pool; of jobs that were open here, so bounded
+        self._word_given = asyncio.Event()
+        self._in_doubt = asyncio.Event()
 
     def open(self, job: Job) -> Mailbox:
         box = self._boxes[job.id] = Mailbox(self, job, asyncio.get_running_loop().time())
@@ -110,11 +125,11 @@ class Relay:
         self.tell(Control("cancel", job.id), job.pool)
 
     def tell(self, word: Control, pool: str) -> None:
-        """Send a word to the job's worker, in the background. The bound is only met when Redis is away for long."""
-        try:
-            self._words.put_nowait((word, pool))
-        except asyncio.QueueFull:
-            log.warning("job %s: no room to send %s", word.job, word.verb)
+        """Send a word to the job's worker, in the background. Only the last one counts, and nothing after a cancel."""
+        before = self._words.get((word.job, pool))
+        if before is None or before.verb != "cancel":
+            self._words[word.job, pool] = word
+        self._word_given.set()
 
     def fail_all(self, error: ServiceError) -> None:
         """End every stream that is still open with an error."""
@@ -134,7 +149,8 @@ class Relay:
             try:
                 events = await self._inbox.read(block=5)
             except Unavailable:
-                await asyncio.sleep(0.25)
+                self._in_doubt.set()
+                await asyncio.sleep(_RETRY)
                 continue
             now = loop.time()
             touched: dict[str, Mailbox] = {}
@@ -143,8 +159,14 @@ class Relay:
                 if box is not None:
                     touched[event.job] = box
                     self._guarded(box, box.put, event, now)
+                elif isinstance(event, Started):
+                    self._disown(event.job)
             for box in touched.values():
                 self._guarded(box, box.deliver)
+
+    def _disown(self, job: str) -> None:
+        for pool in self._queues:
+            self.tell(Control("cancel", job), pool)
 
     def _guarded(self, box: Mailbox, act: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -156,37 +178,50 @@ class Relay:
             box.fail(Broken(f"The response could not be relayed ({type(error).__name__})."))
 
     async def _keep_alive(self) -> None:
+        """Keep the reply stream, now and then and whenever there is doubt; `connected` is what came of it."""
         period = min(1.0, self.settings.reply_ttl / 4)
+        had_one = False
         while True:
+            self._in_doubt.clear()
             try:
-                await self._inbox.keep_alive()
+                made = await self._inbox.keep_alive()
             except Unavailable as trouble:
                 if self.connected:
                     log.warning("Redis does not answer: %r", trouble.__cause__)
                 self.connected = False
-            else:
-                if not self.connected:
-                    log.info("Redis answers")
-                self.connected = True
-            await asyncio.sleep(period)
+                await asyncio.sleep(_RETRY)
+                continue
+            if made and had_one:
+                log.warning("the reply stream is gone: %d open streams end", len(self._boxes))
+                self.fail_all(Broken("The response was lost on its way.", reason="lost"))
+            if not self.connected:
+                log.info("Redis answers")
+            self.connected = had_one = True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(period):
+                    await self._in_doubt.wait()
 
     async def _send_words(self) -> None:
         while True:
-            words = [await self._words.get()]
-            while not self._words.empty() and len(words) < 16:
-                words.append(self._words.get_nowait())
-            await asyncio.gather(*(self._send(word, pool) for word, pool in words))
+            await self._word_given.wait()
+            self._word_given.clear()
+            words, self._words = list(self._words.items()), {}
+            for first in range(0, len(words), _WORDS_AT_ONCE):
+                batch = words[first : first + _WORDS_AT_ONCE]
+                sent = await asyncio.gather(*(self._send(word, pool) for (_, pool), word in batch))
+                unsent = [word for word, gone in zip(batch, sent, strict=True) if not gone]
+                if unsent:
+                    self._words = dict(unsent) | self._words
+                    self._word_given.set()
+                    await asyncio.sleep(_RETRY)
 
-    async def _send(self, word: Control, pool: str) -> None:
+    async def _send(self, word: Control, pool: str) -> bool:
         queue = self._queues[pool]
-        for delay in (0.1, 0.5, 1, 2, 5, 10):
-            try:
-                if word.verb == "cancel":
-                    await queue.cancel(word.job)
-                else:
-                    await queue.tell(word)
-            except Unavailable:
-                await asyncio.sleep(delay)
+        try:
+            if word.verb == "cancel":
+                await queue.cancel(word.job)
             else:
-                return
-        log.warning("job %s: %s could not be sent", word.job, word.verb)
+                await queue.tell(word)
+        except Unavailable:
+            return False
+        return True

@@ -20,6 +20,15 @@ class UnfitRedis(FastmodeError):
     """The server at REDIS_URL must not be used: it could silently throw jobs away."""
 
 
+class Unanswered(Unavailable):
+    """Redis did not answer in time, or cannot be reached: a command may have been carried out or not."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The queue cannot be reached right now. Please try again shortly.", reason="redis", retry_after=1
+        )
+
+
 _CONNECTIONS_MAX = 32  # of one client; further commands wait their turn, within the deadline
 
 
@@ -39,7 +48,7 @@ def connect(url: str, timeout: float, *, blocking: float = 0.0) -> Redis:
 
 
 async def verify(redis: Redis) -> None:
-    """Raises UnfitRedis if the server evicts keys under memory pressure, Unavailable if it cannot be asked."""
+    """Raises UnfitRedis if the server evicts keys under memory pressure, Unanswered if it cannot be asked."""
     with translated():
         memory = await redis.info("memory")
     policy = memory.get("maxmemory_policy", "noeviction")
@@ -57,6 +66,4 @@ def translated() -> Iterator[None]:
         yield
     except (RedisError, OSError, TimeoutError) as error:
         metrics.redis_error()
-        raise Unavailable(
-            "The queue cannot be reached right now. Please try again shortly.", reason="redis", retry_after=1
-        ) from error
+        raise Unanswered from error

@@ -6,14 +6,18 @@
   gateway that falls that far behind sees the gap in its offsets.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping
 from importlib.resources import files
 from typing import Any
 
+import msgspec
 from redis.asyncio import Redis
 
 from service.connection import translated
 from service.messages import Event, decode_events, encode_events
+
+log = logging.getLogger(__name__)
 
 _LENGTH_MAX = 8192
 _READ_MAX = 64
@@ -45,6 +49,16 @@ def _append(redis: Redis, gateway: str, events: list[Event]):  # type: ignore[no
     return redis.xadd(_key(gateway), {b"f": encode_events(events)}, maxlen=_LENGTH_MAX, nomkstream=True)
 
 
+async def gone(redis: Redis, gateways: Collection[str]) -> list[str]:
+    """Those of the gateways that nothing can be sent to any more."""
+    with translated():
+        async with redis.pipeline(transaction=False) as pipe:
+            for gateway in gateways:
+                pipe.exists(_key(gateway))
+            there = await pipe.execute()
+    return [gateway for gateway, is_there in zip(gateways, there, strict=True) if not is_there]
+
+
 class Inbox:
     """A gateway's own reply stream. `commands` carries commands; `blocking` is a connection for waiting reads alone."""
 
@@ -56,10 +70,16 @@ class Inbox:
         self._last = "0-0"
         self._keep = commands.register_script((files("service") / "lua" / "keep.lua").read_text())
 
-    async def keep_alive(self) -> None:
-        """Make the stream if it is not there, put off its expiry, and trim what has been read."""
+    async def keep_alive(self) -> bool:
+        """Put off the stream's expiry and trim what has been read.
+
+        Returns whether it had to be made: whatever was in it is lost then.
+        """
         with translated():
-            await self._keep(keys=[self._key], args=[self._ttl_ms, self._last])
+            made: int = await self._keep(keys=[self._key], args=[self._ttl_ms, self._last])
+        if made:
+            self._last = "0-0"  # a server that has lost its data may have lost its clock as well
+        return bool(made)
 
     async def read(self, block: float) -> list[Event]:
         """Events in the order they were written, waiting up to `block` seconds for the first."""
@@ -69,9 +89,18 @@ class Inbox:
             return []
         [(_, entries)] = answer
         self._last = entries[-1][0].decode()
-        return [event for _, fields in entries if b"f" in fields for event in decode_events(fields[b"f"])]
+        return [event for _, fields in entries if b"f" in fields for event in _decoded(fields[b"f"])]
 
     async def remove(self) -> None:
         """Leave nothing behind."""
         with translated():
             await self._commands.delete(self._key)
+
+
+def _decoded(frame: bytes) -> list[Event]:
+    """The events of one flush. One that cannot be read is dropped: its streams notice the gap, the others go on."""
+    try:
+        return decode_events(frame)
+    except msgspec.DecodeError as error:
+        log.error("a flush of %d bytes cannot be read and is dropped: %s", len(frame), error)
+        return []
