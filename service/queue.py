@@ -14,17 +14,21 @@ and offset, so that a gateway relays each token once (see service.messages).
 The scripts in service/lua hold the policy; this module only names keys and converts values.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
 from typing import Any, Literal
 
+import msgspec
 from redis.asyncio import Redis
 
 from service.connection import translated
 from service.errors import Contended, Unavailable
 from service.messages import Job, decode_job, encode_job
+
+log = logging.getLogger(__name__)
 
 BANDS = 3
 _KEYS = (
@@ -61,6 +65,15 @@ class Claim:
     epoch: int
     queued: float
     verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A claim that is no longer its worker's to run: nobody wants the job, or it has ended or is another's by now."""
+
+    job: str
+    epoch: int
+    cancelled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +138,18 @@ class Queue:
     async def claim(self, worker: str, free: int, lease: float, attempts_max: int) -> list[Claim]:
         """At most `free` jobs to run, and any number to refuse. Requeues jobs whose lease ran out first."""
         rows = await self._run("claim", worker, free, int(lease * 1000), attempts_max)
-        return [_claim(row) for row in rows]
+        return [claim for row in rows if (claim := _claim(row)) is not None]
 
-    async def renew(self, worker: str, lease: float, lateness: float, held: Iterable[tuple[str, int]]) -> list[str]:
-        """Keep the leases of all held (job, epoch); returns the jobs this worker has lost."""
-        lost = await self._run("renew", worker, int(lease * 1000), f"{lateness:.6f}", *_flat(held))
-        return [job.decode() for job in lost]
+    async def renew(
+        self, worker: str, lease: float, lateness: float, held: Iterable[tuple[str, int]], *, claiming: bool = True
+    ) -> list[Lost]:
+        """Keep the leases of all held (job, epoch); returns those that the worker has lost.
+
+        A worker that is not `claiming` any more keeps its jobs, and does not count as alive.
+        """
+        flags = f"{lateness:.6f}", int(claiming)
+        lost = await self._run("renew", worker, int(lease * 1000), *flags, *_flat(held))
+        return [Lost(job.decode(), int(epoch), cancelled=bool(cancelled)) for job, epoch, cancelled in lost]
 
     async def finish(self, ended: Sequence[tuple[str, int]]) -> int:
         """Forget jobs that have ended; returns how many this claim still owned."""
@@ -192,9 +211,15 @@ class Queue:
         return self._keys[_KEYS.index(name)]
 
 
-def _claim(row: list[Any]) -> Claim:
+def _claim(row: list[Any]) -> Claim | None:
+    """None for a job that cannot be read: it stays leased, is tried by others, and is set aside in the end."""
     verdict, epoch, queued_ms, payload = row
-    return Claim(decode_job(payload), int(epoch), queued_ms / 1000, Verdict(verdict.decode()))
+    try:
+        job = decode_job(payload)
+    except msgspec.DecodeError as error:
+        log.error("a job of %d bytes cannot be read and is left alone: %s", len(payload), error)
+        return None
+    return Claim(job, int(epoch), queued_ms / 1000, Verdict(verdict.decode()))
 
 
 def _flat(pairs: Iterable[tuple[str, int]]) -> list[str | int]:

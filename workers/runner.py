@@ -3,8 +3,11 @@
 - A job is held from its claim to its last event, and each held job's lease is renewed every third of it.
 - Events are sent before the job is finished in the queue: a worker that dies in between has its job run again, and the
   gateway drops what it has already relayed.
-- A gateway that is gone loses its jobs at the next write to it.
-- Draining: claim nothing, hand back what has not begun, finish the rest, hand back what is left.
+- What concerns an earlier claim of a job that is held under a later one is dropped.
+- A gateway that is gone loses its jobs at the next write to it, or the next renewal of their leases.
+- A job that the backend cannot take up fails; it does not take the worker with it.
+- Draining: claim nothing, hand back what has not begun, finish the rest, hand back what is left. Without another worker
+  to hand it to, what has not begun is finished too, and what is left ends with an error.
 """
 
 import asyncio
@@ -13,7 +16,9 @@ import os
 import socket
 import uuid
 from collections import defaultdict
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
+from contextlib import suppress
+from itertools import chain
 
 from redis.asyncio import Redis
 
@@ -21,7 +26,7 @@ from service import replies
 from service.errors import Unavailable
 from service.messages import Event, Failed, Failure, Finished, Job
 from service.metrics import PoolMetrics
-from service.queue import Claim, Queue, Verdict
+from service.queue import Claim, Control, Lost, Queue, Verdict
 from service.settings import Settings
 from workers.backends import Backend
 
@@ -29,6 +34,7 @@ log = logging.getLogger(__name__)
 
 BLOCK = 1.0  # s a read may wait on purpose; also how long a missed bell or an expired lease can stay unnoticed
 _RETRY = 0.25  # s
+_LAST_WORDS = 5.0  # s to part with what is left when the grace period is over; Redis may be slow, or away
 
 _REFUSALS = {
     Verdict.LATE: (Failure.QUEUE_DEADLINE, "The request waited too long in the queue of this tier."),
@@ -78,8 +84,7 @@ class Runner:
             await stop.wait()
             self._draining.set()
             self._slot_free.set()
-            await claiming
-            await self._drain()
+            await self._drain(claiming)
             for task in beside:
                 task.cancel()
 
@@ -101,19 +106,35 @@ class Runner:
 
     async def _take_up(self, claims: list[Claim]) -> None:
         refused: dict[str, list[Event]] = defaultdict(list)
+        failed = []
         for claim in claims:
-            job, epoch = claim.job, claim.epoch
-            if claim.verdict is Verdict.RUN:
-                self._held[job.id] = (job, epoch)
-                self._metrics.queue_wait.observe(claim.queued)
-                if epoch > 1:
-                    self._metrics.recovered.inc()
-                self._idle.clear()
-                self._backend.submit(job, epoch, claim.queued)
-            else:
-                refused[job.gateway].append(Failed(job.id, epoch, *_REFUSALS[claim.verdict]))
+            if claim.verdict is not Verdict.RUN:
+                why = Failed(claim.job.id, claim.epoch, *_REFUSALS[claim.verdict])
+                refused[claim.job.gateway].append(why)
+            elif (failure := self._begin(claim)) is not None:
+                refused[claim.job.gateway].append(failure)
+                failed.append(claim)
         if refused:
             await self._write(refused)
+        for claim in failed:
+            self._let_go(claim.job.id, claim.epoch)
+
+    def _begin(self, claim: Claim) -> Failed | None:
+        job, epoch = claim.job, claim.epoch
+        if job.id in self._held:
+            self._backend.drop(job.id)  # our own claim of it ran out, and came back to us
+        self._held[job.id] = (job, epoch)
+        self._idle.clear()
+        self._metrics.queue_wait.observe(claim.queued)
+        if epoch > 1:
+            self._metrics.recovered.inc()
+        try:
+            self._backend.submit(job, epoch, claim.queued)
+        except Exception as error:  # a job nobody can serve must not take one worker after the other with it
+            log.exception("job %s cannot be taken up", job.id)
+            self._backend.drop(job.id)
+            return Failed(job.id, epoch, Failure.BACKEND, f"The request cannot be served ({type(error).__name__}).")
+        return None
 
     async def _await_bell(self) -> None:
         """Until the bell rings, or it is time to look for expired leases, or to stop."""
@@ -132,14 +153,14 @@ class Runner:
         flush: dict[str, list[Event]] = defaultdict(list)
         for event in events:
             held = self._held.get(event.job)
-            if held is not None:
+            if held is not None and held[1] == event.epoch:
                 flush[held[0].gateway].append(event)
         if not flush:
             return
         await self._write(flush)
         for event in events:
             if isinstance(event, Finished | Failed):
-                self._let_go(event.job)
+                self._let_go(event.job, event.epoch)
 
     async def _write(self, flush: dict[str, list[Event]]) -> None:
         """Until Redis has taken it: the gateway drops what comes twice, and can do nothing about what never comes."""
@@ -150,23 +171,23 @@ class Runner:
                 await asyncio.sleep(_RETRY)
             else:
                 break
-        for gateway in gone:
-            self._abandon(gateway)
+        self._abandon(gone)
 
-    def _abandon(self, gateway: str) -> None:
-        orphans = [job.id for job, _ in self._held.values() if job.gateway == gateway]
+    def _abandon(self, gateways: Collection[str]) -> None:
+        orphans = [(job.id, epoch) for job, epoch in self._held.values() if job.gateway in gateways]
         if orphans:
-            log.warning("gateway %s is gone; its %d jobs are dropped", gateway, len(orphans))
-        for job in orphans:
+            log.warning("gateway %s is gone; its %d jobs are dropped", ", ".join(gateways), len(orphans))
+        for job, epoch in orphans:
             self._backend.drop(job)
-            self._let_go(job)
+            self._let_go(job, epoch)
 
-    def _let_go(self, job: str) -> None:
-        """The job has ended: its slot is free at once, the queue hears of it in the background."""
-        held = self._held.pop(job, None)
-        if held is None:
+    def _let_go(self, job: str, epoch: int) -> None:
+        """The claim has ended: its slot is free at once, the queue hears of it in the background."""
+        held = self._held.get(job)
+        if held is None or held[1] != epoch:
             return
-        self._ended.append((job, held[1]))
+        del self._held[job]
+        self._ended.append((job, epoch))
         self._something_ended.set()
         self._slot_free.set()
         if not self._held:
@@ -186,14 +207,24 @@ class Runner:
         """Keep the leases, let go of what is not ours any more, and announce that this worker lives."""
         while True:
             held = [(job.id, epoch) for job, epoch in self._held.values()]
-            try:
-                lost = await self._queue.renew(self.name, self._settings.lease, self._backend.lateness, held)
-            except Unavailable:
-                lost = []
-            for job in lost:
-                self._backend.drop(job)
-                self._let_go(job)
+            gateways = {job.gateway for job, _ in self._held.values()}
+            lateness, claiming = self._backend.lateness, not self._draining.is_set()
+            with suppress(Unavailable):
+                for lost in await self._queue.renew(self.name, self._settings.lease, lateness, held, claiming=claiming):
+                    self._lose(lost)
+                if gateways:
+                    self._abandon(await replies.gone(self._commands, gateways))
             await asyncio.sleep(self._settings.lease / 3)
+
+    def _lose(self, lost: Lost) -> None:
+        held = self._held.get(lost.job)
+        if held is None or held[1] != lost.epoch:
+            return
+        if lost.cancelled:
+            self._backend.cancel(lost.job)  # the word that said so has not come, or not yet
+        else:
+            self._backend.drop(lost.job)
+            self._let_go(lost.job, lost.epoch)
 
     async def _listen(self) -> None:
         """Words from gateways: cancel, pause, resume."""
@@ -207,38 +238,52 @@ class Runner:
                 continue
             for word in words:
                 if word.job in self._held:
-                    {"cancel": self._backend.cancel, "pause": self._backend.pause, "resume": self._backend.resume}[
-                        word.verb
-                    ](word.job)
+                    self._heed(word)
 
-    async def _drain(self) -> None:
-        """Others go on with what has not begun, and with what is left after the grace period; alone, we end it."""
-        await self._hand_back(self._backend.untouched())
-        try:
+    def _heed(self, word: Control) -> None:
+        match word.verb:
+            case "cancel":
+                self._backend.cancel(word.job)
+            case "pause":
+                self._backend.pause(word.job)
+            case "resume":
+                self._backend.resume(word.job)
+
+    async def _drain(self, claiming: asyncio.Task[None]) -> None:
+        with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.grace):
+                await claiming
+                if await self._is_followed():
+                    await self._hand_back(self._backend.untouched())
                 await self._idle.wait()
-        except TimeoutError:
-            log.warning("%d jobs have not ended within the grace period", len(self._held))
-            await self._part_with(list(self._held))
-        await self._try(self._queue.finish(self._ended))
-        await self._try(self._queue.release(self.name))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS):
+                if self._held:
+                    log.warning("%d jobs have not ended within the grace period", len(self._held))
+                    await self._part_with(list(self._held))
+                await self._try(self._queue.finish(self._ended))
+                await self._try(self._queue.release(self.name))
+
+    async def _is_followed(self) -> bool:
+        """Whether another worker claims what this one hands back. From here on, this one does not count as alive."""
+        try:
+            await self._queue.release(self.name)
+            return (await self._queue.alive()).workers > 0
+        except Unavailable:
+            return False
 
     async def _part_with(self, jobs: list[str]) -> None:
-        try:
-            others = (await self._queue.alive()).workers > 1
-        except Unavailable:
-            return
-        if others:
+        if await self._is_followed():
             await self._hand_back(jobs)
             return
         ends: dict[str, list[Event]] = defaultdict(list)
-        for held, epoch in (self._held[job] for job in jobs):
-            ends[held.gateway].append(Failed(held.id, epoch, Failure.WORKER_DRAINED, "The worker is shutting down."))
         for job in jobs:
+            held, epoch = self._held[job]
+            ends[held.gateway].append(Failed(job, epoch, Failure.WORKER_DRAINED, "The worker is shutting down."))
             self._backend.drop(job)
         await self._write(ends)
-        for job in jobs:
-            self._let_go(job)
+        for event in chain.from_iterable(ends.values()):
+            self._let_go(event.job, event.epoch)
 
     async def _hand_back(self, jobs: list[str]) -> None:
         handed = [(job, self._held[job][1]) for job in jobs if job in self._held]

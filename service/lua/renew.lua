@@ -1,16 +1,20 @@
--- ARGV: worker, lease in milliseconds, lateness in seconds, then job, epoch, job, epoch, ...
--- Returns the jobs that are no longer this worker's to run: cancelled, or claimed by another after the lease ran out.
+-- ARGV: worker, lease in milliseconds, lateness in seconds, whether it still claims (1 or 0), then job, epoch, job, epoch, ...
+-- Returns {job, epoch, 1 if cancelled} of the claims that are no longer this worker's to run. A worker that does not claim
+-- any more keeps its leases, and does not count as alive.
 local worker, lease = ARGV[1], tonumber(ARGV[2])
-redis.call('ZADD', workers, now + lease, worker)
-redis.call('HSET', lateness, worker, ARGV[3])
+if ARGV[4] == '1' then
+  redis.call('ZADD', workers, now + lease, worker)
+  redis.call('HSET', lateness, worker, ARGV[3])
+end
 local lost = {}
-for i = 4, #ARGV, 2 do
+for i = 5, #ARGV, 2 do
   local job, epoch = ARGV[i], ARGV[i + 1]
   local mine = redis.call('HGET', owners, job) == worker and redis.call('HGET', epochs, job) == epoch
-  if mine and redis.call('HEXISTS', jobs, job) == 1 then
+  local wanted = redis.call('HEXISTS', jobs, job) == 1
+  if mine and wanted then
     redis.call('ZADD', leases, 'XX', now + lease, job)
   else
-    lost[#lost + 1] = job
+    lost[#lost + 1] = { job, epoch, (mine and not wanted) and 1 or 0 }
   end
 end
 return lost

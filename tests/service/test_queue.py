@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from service.connection import connect
 from service.errors import Contended, Unavailable
 from service.messages import Job
-from service.queue import Bounds, Claim, Control, Queue, Verdict
+from service.queue import Bounds, Claim, Control, Lost, Queue, Verdict
 
 ROOM = Bounds(jobs=100, bytes=1_000_000, wait=60)
 LEASE = 5.0
@@ -92,7 +92,7 @@ async def test_a_frozen_worker_that_comes_back_can_neither_end_nor_keep_nor_retu
     [stale] = await claim(queue, lease=NOW)
     await run_out()
     [fresh] = await claim(queue, worker="second")
-    assert await queue.renew("first", LEASE, 0.0, [("a", stale.epoch)]) == ["a"]
+    assert await queue.renew("first", LEASE, 0.0, [("a", stale.epoch)]) == [Lost("a", stale.epoch, cancelled=False)]
     assert await queue.finish([("a", stale.epoch)]) == 0
     assert await queue.release("first", [("a", stale.epoch)]) == 0
     assert await queue.finish([("a", fresh.epoch)]) == 1
@@ -151,7 +151,7 @@ async def test_a_cancelled_running_job_is_told_its_worker_and_never_claimed_agai
     words, _ = await queue.controls(blocking, after, block=1)
     await blocking.aclose()
     assert words == [Control("cancel", "a")]
-    assert await queue.renew("first", NOW, 0.0, [("a", held.epoch)]) == ["a"]
+    assert await queue.renew("first", NOW, 0.0, [("a", held.epoch)]) == [Lost("a", held.epoch, cancelled=True)]
     await run_out()
     assert await claim(queue) == []
 
@@ -240,6 +240,27 @@ async def test_the_dead_are_not_counted_and_the_latest_speaks_for_the_pool(queue
     assert (alive.workers, alive.lateness) == (2, 0.25)
     await queue.release("first")
     assert (await queue.alive()).workers == 1
+
+
+async def test_a_worker_that_claims_no_more_keeps_its_jobs_and_does_not_count_as_alive(queue: Queue) -> None:
+    await queue.enqueue(job("a"), ROOM)
+    [held] = await claim(queue, lease=NOW)
+    await queue.release("first")
+    assert await queue.renew("first", LEASE, 0.0, [("a", held.epoch)], claiming=False) == []
+    await run_out()
+    assert (await queue.alive()).workers == 0
+    assert await claim(queue, worker="second") == []
+
+
+async def test_a_job_that_cannot_be_read_is_left_out_and_set_aside_in_the_end(queue: Queue, redis: Redis) -> None:
+    await queue.enqueue(job("a"), ROOM)
+    await queue.enqueue(job("b"), ROOM)
+    await redis.hset(f"fm:{{{queue.pool}}}:jobs", "a", b"of another version")
+    assert names(await claim(queue, lease=NOW)) == ["b"]
+    for _ in range(4):
+        await run_out()
+        assert "a" not in names(await claim(queue, lease=NOW))
+    assert not await redis.hexists(f"fm:{{{queue.pool}}}:places", "a")
 
 
 async def test_trouble_with_redis_is_ours_and_comes_in_time() -> None:
