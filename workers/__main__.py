@@ -50,7 +50,7 @@ async def _serve(configuration: Settings, name: str) -> None:
     commands = connect(configuration.redis_url, configuration.redis_timeout)
     bell, words = (connect(configuration.redis_url, configuration.redis_timeout, blocking=BLOCK) for _ in range(2))
     if configuration.metrics_port:
-        metrics.serve(configuration.metrics_port)
+        metrics.serve(configuration.metrics_port, configuration.host)
     memory.settle()
     await _verified(commands, stop)
     counted = metrics.pool_metrics(name)
