@@ -29,6 +29,7 @@ log = logging.getLogger("gateway")
 _BLOCK = 5.0  # s a read of the reply stream may wait on purpose
 _LAST_WORDS = 1.0  # s for error events to reach their clients when the grace period is over
 _KEEP_ALIVE = 75  # s an idle connection is kept
+_SEND_BUFFER = 128 * 1024  # bytes the kernel may keep for a client that does not read; it would take megabytes
 
 
 def main() -> None:
@@ -96,6 +97,7 @@ class _Server(uvicorn.Server):
 def _listen(configuration: Settings) -> socket.socket:
     listener = socket.socket(socket.AF_INET6 if ":" in configuration.host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)  # inherited by connections
     if configuration.reuse_port:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
