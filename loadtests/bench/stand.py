@@ -16,7 +16,7 @@ from loadtests.client import Address
 from service import tiers
 from service.tiers import Catalog
 
-KNOWN_RATES = Path(__file__).parents[2] / "tests" / "catalogs" / "bench.toml"  # pools whose streams run at known rates
+KNOWN_RATES = Path(__file__).with_name("catalog.toml")  # pools whose streams run at known rates
 
 _GRACE = 5.0  # s
 _START_DEADLINE = 10.0  # s

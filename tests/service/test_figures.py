@@ -11,7 +11,7 @@ from service.tiers import load, resolve
 
 CATALOG = load()
 ROWS = {(row.model, row.tier): row for row in rows(CATALOG)}
-BENCH = load(Path(__file__).resolve().parents[1] / "catalogs" / "bench.toml")
+BENCH = load(Path(__file__).resolve().parents[2] / "loadtests" / "bench" / "catalog.toml")
 
 
 def figures(row: Row) -> list[Figure]:

@@ -14,7 +14,7 @@ from service.figures import lone_speed
 from service.tiers import SHIPPED, Price, load, resolve
 
 CATALOG = load()
-BENCH = Path(__file__).resolve().parents[1] / "catalogs" / "bench.toml"
+BENCH = Path(__file__).resolve().parents[2] / "loadtests" / "bench" / "catalog.toml"
 
 GOOD = """
 extends = "default"
