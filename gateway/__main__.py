@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 
 from gateway.admission import Admission
 from gateway.app import create_app
+from gateway.protocol import Protocol
 from gateway.relay import Relay
 from service import memory, metrics, settings, tiers, tokenizer
 from service.connection import UnfitRedis, connect, verify
@@ -58,7 +59,7 @@ async def _serve(configuration: Settings) -> None:
     server = _Server(
         uvicorn.Config(
             create_app(configuration, catalog, admission, relay, queues),
-            http="httptools",
+            http=Protocol,
             lifespan="off",
             access_log=False,
             log_config=None,

@@ -34,7 +34,7 @@ class JSON(Response):
 
 def answer(content: Any, status: int = 200, headers: Mapping[str, str] = MappingProxyType({})) -> JSON:
     """A whole answer of the dialect, but for a completion's."""
-    return JSON(content, status_code=status, headers={"x-request-id": _request_id(), **headers})
+    return JSON(content, status_code=status, headers={"x-request-id": request_id(), **headers})
 
 
 def refuse(error: ServiceError, headers: Mapping[str, str] = MappingProxyType({})) -> JSON:
@@ -50,7 +50,8 @@ def refuse(error: ServiceError, headers: Mapping[str, str] = MappingProxyType({}
     return answer(envelope(error), error.status, more)
 
 
-def _request_id() -> str:
+def request_id() -> str:
+    """What a client and the operator of this service can both call a request."""
     return f"req_{uuid.uuid4().hex}"
 
 
@@ -64,7 +65,7 @@ class ChatDialect:
     def headers(self) -> list[tuple[bytes, bytes]]:
         taken = asyncio.get_running_loop().time() - self._arrived
         return [
-            (b"x-request-id", _request_id().encode()),
+            (b"x-request-id", request_id().encode()),
             (b"openai-version", b"2020-10-01"),
             (b"openai-processing-ms", str(round(taken * 1000)).encode()),
         ]
