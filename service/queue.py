@@ -1,7 +1,7 @@
 """The queue of one pool, in Redis. What it promises:
 
 - A job is handed to one worker at a time: a claim takes a lease and raises the job's epoch. When the lease runs out the
-  job can be claimed again, a bounded number of times.
+  job can be claimed again, a bounded number of times; the next worker is told how far the last one was.
 - A worker that lost its lease cannot end or hand back the job: both compare the epoch.
 - Strict priority between bands; start-time fair queueing between tenants within one, weighted.
 - A cancelled job is never claimed again, whether it was queued or running.
@@ -15,11 +15,11 @@ The scripts in service/lua hold the policy; this module only names keys and conv
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from redis.asyncio import Redis
@@ -47,6 +47,7 @@ _KEYS = (
         "control",
         "bytes",
         "lateness",
+        "progress",
     ),
 )
 
@@ -59,12 +60,24 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A job as a worker got it. `queued` is how long it waited since it was submitted, in seconds."""
+    """A job as a worker got it. `queued` is how long it waited since it was submitted, in seconds.
+
+    `progress` are the tokens of each choice that an earlier worker is known to have sent; empty if there is none.
+    """
 
     job: Job
     epoch: int
     queued: float
     verdict: Verdict
+    progress: tuple[int, ...] = ()
+
+
+class Holding(NamedTuple):
+    """A claim that a worker goes on with, and how far it is: tokens of each choice that it has sent."""
+
+    job: str
+    epoch: int
+    progress: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,23 +154,23 @@ class Queue:
         return [claim for row in rows if (claim := _claim(row)) is not None]
 
     async def renew(
-        self, worker: str, lease: float, lateness: float, held: Iterable[tuple[str, int]], *, claiming: bool = True
+        self, worker: str, lease: float, lateness: float, held: Iterable[Holding], *, claiming: bool = True
     ) -> list[Lost]:
-        """Keep the leases of all held (job, epoch); returns those that the worker has lost.
+        """Keep the leases of all that is held, and note how far it is; returns what the worker has lost.
 
         A worker that is not `claiming` any more keeps its jobs, and does not count as alive.
         """
         flags = f"{lateness:.6f}", int(claiming)
-        lost = await self._run("renew", worker, int(lease * 1000), *flags, *_flat(held))
+        lost = await self._run("renew", worker, int(lease * 1000), *flags, *_holdings(held))
         return [Lost(job.decode(), int(epoch), cancelled=bool(cancelled)) for job, epoch, cancelled in lost]
 
     async def finish(self, ended: Sequence[tuple[str, int]]) -> int:
         """Forget jobs that have ended; returns how many this claim still owned."""
-        return int(await self._run("finish", *_flat(ended)))
+        return int(await self._run("finish", *(part for pair in ended for part in pair)))
 
-    async def release(self, worker: str, held: Iterable[tuple[str, int]] = ()) -> int:
+    async def release(self, worker: str, held: Iterable[Holding] = ()) -> int:
         """Hand jobs back to the front of the queue and stop counting as alive."""
-        return int(await self._run("release", worker, *_flat(held)))
+        return int(await self._run("release", worker, *_holdings(held)))
 
     async def cancel(self, job: str) -> Literal["queued", "running", "gone"]:
         """Nobody wants this job any more, wherever it is."""
@@ -213,17 +226,19 @@ class Queue:
 
 def _claim(row: list[Any]) -> Claim | None:
     """None for a job that cannot be read: it stays leased, is tried by others, and is set aside in the end."""
-    verdict, epoch, queued_ms, payload = row
+    verdict, epoch, queued_ms, payload, progress = row
     try:
         job = decode_job(payload)
     except msgspec.DecodeError as error:
         log.error("a job of %d bytes cannot be read and is left alone: %s", len(payload), error)
         return None
-    return Claim(job, int(epoch), queued_ms / 1000, Verdict(verdict.decode()))
+    sent = tuple(map(int, progress.split()))
+    return Claim(job, int(epoch), queued_ms / 1000, Verdict(verdict.decode()), sent)
 
 
-def _flat(pairs: Iterable[tuple[str, int]]) -> list[str | int]:
-    return [part for pair in pairs for part in pair]
+def _holdings(held: Iterable[Holding]) -> Iterator[str | int]:
+    for job, epoch, progress in held:
+        yield from (job, epoch, " ".join(map(str, progress)))
 
 
 _SCRIPTS = ("enqueue", "claim", "renew", "finish", "release", "cancel", "alive")

@@ -16,7 +16,7 @@ import os
 import socket
 import uuid
 from collections import defaultdict
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Collection, Iterable
 from contextlib import suppress
 from itertools import chain
 
@@ -26,7 +26,7 @@ from service import replies
 from service.errors import Unavailable
 from service.messages import Event, Failed, Failure, Finished, Job
 from service.metrics import PoolMetrics
-from service.queue import Claim, Control, Lost, Queue, Verdict
+from service.queue import Claim, Control, Holding, Lost, Queue, Verdict
 from service.settings import Settings
 from workers.backends import Backend
 
@@ -78,7 +78,7 @@ class Runner:
             beside = [
                 tasks.create_task(self._backend.run(self._emit)),
                 tasks.create_task(self._finish()),
-                tasks.create_task(self._renew()),
+                tasks.create_task(self._keep_renewing()),
                 tasks.create_task(self._listen()),
             ]
             await stop.wait()
@@ -89,6 +89,7 @@ class Runner:
                 task.cancel()
 
     async def _claim(self) -> None:
+        in_doubt = False
         while not self._draining.is_set():
             free = self._backend.slots - len(self._held)
             if free <= 0:
@@ -96,12 +97,16 @@ class Runner:
                 await self._slot_free.wait()
                 continue
             try:
+                if in_doubt:
+                    await self._renew()  # what is held stays ours, if nobody else was there to take it
+                    in_doubt = False
                 settings = self._settings
                 claims = await self._queue.claim(self.name, free, settings.lease, settings.attempts_max)
                 await self._take_up(claims)
                 if sum(claim.verdict is Verdict.RUN for claim in claims) < free:
                     await self._await_bell()
             except Unavailable:
+                in_doubt = True
                 await asyncio.sleep(_RETRY)
 
     async def _take_up(self, claims: list[Claim]) -> None:
@@ -129,7 +134,7 @@ class Runner:
         if epoch > 1:
             self._metrics.recovered.inc()
         try:
-            self._backend.submit(job, epoch, claim.queued)
+            self._backend.submit(job, epoch, claim.queued, claim.progress)
         except Exception as error:  # a job nobody can serve must not take one worker after the other with it
             log.exception("job %s cannot be taken up", job.id)
             self._backend.drop(job.id)
@@ -203,18 +208,25 @@ class Runner:
                 self._something_ended.set()
                 await asyncio.sleep(_RETRY)
 
+    async def _keep_renewing(self) -> None:
+        while True:
+            with suppress(Unavailable):
+                await self._renew()
+            await asyncio.sleep(self._settings.lease / 3)
+
     async def _renew(self) -> None:
         """Keep the leases, let go of what is not ours any more, and announce that this worker lives."""
-        while True:
-            held = [(job.id, epoch) for job, epoch in self._held.values()]
-            gateways = {job.gateway for job, _ in self._held.values()}
-            lateness, claiming = self._backend.lateness, not self._draining.is_set()
-            with suppress(Unavailable):
-                for lost in await self._queue.renew(self.name, self._settings.lease, lateness, held, claiming=claiming):
-                    self._lose(lost)
-                if gateways:
-                    self._abandon(await replies.gone(self._commands, gateways))
-            await asyncio.sleep(self._settings.lease / 3)
+        gateways = {job.gateway for job, _ in self._held.values()}
+        lateness, claiming = self._backend.lateness, not self._draining.is_set()
+        holdings = self._holdings(self._held)
+        for lost in await self._queue.renew(self.name, self._settings.lease, lateness, holdings, claiming=claiming):
+            self._lose(lost)
+        if gateways:
+            self._abandon(await replies.gone(self._commands, gateways))
+
+    def _holdings(self, jobs: Iterable[str]) -> list[Holding]:
+        progress = self._backend.progress()
+        return [Holding(job, self._held[job][1], progress.get(job, ())) for job in jobs if job in self._held]
 
     def _lose(self, lost: Lost) -> None:
         held = self._held.get(lost.job)
@@ -286,8 +298,8 @@ class Runner:
             self._let_go(event.job, event.epoch)
 
     async def _hand_back(self, jobs: list[str]) -> None:
-        handed = [(job, self._held[job][1]) for job in jobs if job in self._held]
-        for job, _ in handed:
+        handed = self._holdings(jobs)
+        for job, *_ in handed:
             self._backend.drop(job)
             del self._held[job]
         if not self._held:

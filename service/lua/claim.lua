@@ -1,6 +1,6 @@
 -- ARGV: worker, free slots, lease in milliseconds, attempts at most
--- Returns a list of {verdict, epoch, queued milliseconds, payload}; verdict is 'run', 'late' or 'poison'. Jobs of the last two
--- are forgotten here: the worker only has to tell their gateways.
+-- Returns a list of {verdict, epoch, queued milliseconds, payload, progress}; verdict is 'run', 'late' or 'poison'. Jobs of the
+-- last two are forgotten here: the worker only has to tell their gateways.
 local worker, free, lease, attempts_max = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 redis.call('ZADD', workers, now + lease, worker)
 for _, dead in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', now - 60000)) do
@@ -25,10 +25,10 @@ for _, band in ipairs(bands) do
     if not payload or not enqueued then
       forget(job)
     elseif tonumber(redis.call('HGET', attempts, job) or 0) >= attempts_max then
-      claimed[#claimed + 1] = { 'poison', redis.call('HINCRBY', epochs, job, 1), now - enqueued, payload }
+      claimed[#claimed + 1] = { 'poison', redis.call('HINCRBY', epochs, job, 1), now - enqueued, payload, '' }
       forget(job)
     elseif tonumber(deadline) < now and redis.call('HEXISTS', epochs, job) == 0 then
-      claimed[#claimed + 1] = { 'late', 1, now - enqueued, payload }
+      claimed[#claimed + 1] = { 'late', 1, now - enqueued, payload, '' }
       forget(job)
     else
       redis.call('ZADD', leases, now + lease, job)
@@ -37,7 +37,8 @@ for _, band in ipairs(bands) do
       if tonumber(tag) > tonumber(redis.call('GET', clock) or 0) then
         redis.call('SET', clock, tag)
       end
-      claimed[#claimed + 1] = { 'run', redis.call('HINCRBY', epochs, job, 1), now - enqueued, payload }
+      local epoch, sent = redis.call('HINCRBY', epochs, job, 1), redis.call('HGET', progress, job) or ''
+      claimed[#claimed + 1] = { 'run', epoch, now - enqueued, payload, sent }
       taken = taken + 1
     end
   end

@@ -12,6 +12,7 @@
 --   bell       LIST   one element wakes one idle worker
 --   control    STREAM cancel, pause and resume, read by every worker of the pool
 --   bytes      STRING size of all payloads held
+--   progress   HASH   claimed job -> tokens of each choice that its gateway has been sent, or was at the last renewal
 --   lateness   HASH   worker -> how late its events are of late (s)
 --
 -- Invariant: a job with a place is in exactly one of a band or leases.
@@ -19,6 +20,7 @@ local bands = { KEYS[1], KEYS[2], KEYS[3] }
 local jobs, places, epochs, attempts = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local leases, owners, workers = KEYS[8], KEYS[9], KEYS[10]
 local tags, clock, bell, control, bytes, lateness = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
+local progress = KEYS[17]
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -41,6 +43,7 @@ local function forget(job)
   redis.call('HDEL', epochs, job)
   redis.call('HDEL', attempts, job)
   redis.call('HDEL', owners, job)
+  redis.call('HDEL', progress, job)
   redis.call('ZREM', leases, job)
 end
 

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from service.connection import connect
 from service.errors import Contended, Unavailable
 from service.messages import Job
-from service.queue import Bounds, Claim, Control, Lost, Queue, Verdict
+from service.queue import Bounds, Claim, Control, Holding, Lost, Queue, Verdict
 
 ROOM = Bounds(jobs=100, bytes=1_000_000, wait=60)
 LEASE = 5.0
@@ -79,10 +79,24 @@ async def test_a_job_whose_lease_ran_out_is_claimed_again_with_a_higher_epoch(qu
     assert (again.job.id, again.epoch, again.verdict) == ("a", 2, Verdict.RUN)
 
 
+@pytest.mark.parametrize("given_up", [True, False])
+async def test_who_takes_a_job_over_is_told_how_far_it_is(queue: Queue, given_up: bool) -> None:
+    await queue.enqueue(job("a", choices=2), ROOM)
+    [first] = await claim(queue, lease=NOW)
+    assert first.progress == ()
+    holding = Holding("a", first.epoch, (17, 4))
+    assert await queue.renew("first", NOW, 0.0, [holding]) == []
+    if given_up:
+        await queue.release("first", [holding._replace(progress=(18, 5))])
+    await run_out()
+    [second] = await claim(queue)
+    assert second.progress == ((18, 5) if given_up else (17, 4))
+
+
 async def test_renewing_keeps_a_job(queue: Queue) -> None:
     await queue.enqueue(job("a"), ROOM)
     [held] = await claim(queue, lease=NOW)
-    assert await queue.renew("first", LEASE, 0.0, [("a", held.epoch)]) == []
+    assert await queue.renew("first", LEASE, 0.0, [Holding("a", held.epoch)]) == []
     await run_out()
     assert await claim(queue, worker="second") == []
 
@@ -92,9 +106,11 @@ async def test_a_frozen_worker_that_comes_back_can_neither_end_nor_keep_nor_retu
     [stale] = await claim(queue, lease=NOW)
     await run_out()
     [fresh] = await claim(queue, worker="second")
-    assert await queue.renew("first", LEASE, 0.0, [("a", stale.epoch)]) == [Lost("a", stale.epoch, cancelled=False)]
+    assert await queue.renew("first", LEASE, 0.0, [Holding("a", stale.epoch)]) == [
+        Lost("a", stale.epoch, cancelled=False)
+    ]
     assert await queue.finish([("a", stale.epoch)]) == 0
-    assert await queue.release("first", [("a", stale.epoch)]) == 0
+    assert await queue.release("first", [Holding("a", stale.epoch)]) == 0
     assert await queue.finish([("a", fresh.epoch)]) == 1
 
 
@@ -115,7 +131,7 @@ async def test_handing_a_job_back_does_not_count_as_an_attempt_and_keeps_its_pla
     for _ in range(5):
         [first] = await claim(queue, free=1)
         assert (first.job.id, first.verdict) == ("a", Verdict.RUN)
-        assert await queue.release("first", [("a", first.epoch)]) == 1
+        assert await queue.release("first", [Holding("a", first.epoch)]) == 1
 
 
 async def test_a_job_that_waited_too_long_is_refused_not_run(queue: Queue) -> None:
@@ -151,7 +167,7 @@ async def test_a_cancelled_running_job_is_told_its_worker_and_never_claimed_agai
     words, _ = await queue.controls(blocking, after, block=1)
     await blocking.aclose()
     assert words == [Control("cancel", "a")]
-    assert await queue.renew("first", NOW, 0.0, [("a", held.epoch)]) == [Lost("a", held.epoch, cancelled=True)]
+    assert await queue.renew("first", NOW, 0.0, [Holding("a", held.epoch)]) == [Lost("a", held.epoch, cancelled=True)]
     await run_out()
     assert await claim(queue) == []
 
@@ -246,7 +262,7 @@ async def test_a_worker_that_claims_no_more_keeps_its_jobs_and_does_not_count_as
     await queue.enqueue(job("a"), ROOM)
     [held] = await claim(queue, lease=NOW)
     await queue.release("first")
-    assert await queue.renew("first", LEASE, 0.0, [("a", held.epoch)], claiming=False) == []
+    assert await queue.renew("first", LEASE, 0.0, [Holding("a", held.epoch)], claiming=False) == []
     await run_out()
     assert (await queue.alive()).workers == 0
     assert await claim(queue, worker="second") == []

@@ -1,6 +1,6 @@
 """What serves a pool's jobs. A worker hosts one backend."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol
 
 from service.messages import Event, Job
@@ -24,8 +24,16 @@ class Backend(Protocol):
         """How late events have been emitted since this was last asked, on average (s)."""
         ...
 
-    def submit(self, job: Job, epoch: int, queued: float) -> None:
-        """Take up a job that waited `queued` seconds. A Started event follows, or a Failed one if it cannot be."""
+    def submit(self, job: Job, epoch: int, queued: float, progress: tuple[int, ...] = ()) -> None:
+        """Take up a job that waited `queued` seconds. A Started event follows, or a Failed one if it cannot be.
+
+        Of a job that another worker had before, at least `progress` tokens of each choice have been relayed. The same
+        tokens may be emitted again; others in their place may not.
+        """
+        ...
+
+    def progress(self) -> Mapping[str, Collection[int]]:
+        """Of each job, how many tokens of each choice have been emitted for certain."""
         ...
 
     def cancel(self, job: str) -> None:

@@ -4,6 +4,7 @@
   takes longer than that, until the step ends.
 - Tokens are a script written beforehand (workers.content); the engine only says how many of them are out.
 - A paused sequence leaves the batch, and comes back with its context to be recomputed, as a pre-empted one does.
+- A job that comes from another worker goes on where its gateway is: what was generated is recomputed as a prompt is.
 - It says how late it is: an emulator that cannot keep up gives wrong speeds, and must not do so silently.
 """
 
@@ -11,6 +12,7 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from service.messages import Delta, Event, Failed, Failure, Finished, Job, Started, Usage
@@ -76,6 +78,7 @@ class Emulated:
         self._choices: dict[str, _Choice] = {}
         self._held: dict[str, _Choice] = {}  # choices with tokens out that wait for the next tick
         self._outgoing: list[Event] = []
+        self._emitting: list[Event] = []  # may or may not have arrived
         self._wake = asyncio.Event()
         self._tick = clock()  # from when on held tokens may go out
         self._late_sum = 0.0
@@ -92,12 +95,12 @@ class Emulated:
         self._late_sum, self._late_count = 0.0, 0
         return mean
 
-    def submit(self, job: Job, epoch: int, queued: float) -> None:
+    def submit(self, job: Job, epoch: int, queued: float, progress: tuple[int, ...] = ()) -> None:
         run = _Run(job, epoch)
-        arrival = self._clock() + self._frontend(job)
+        arrival = self._clock() + (0 if progress else self._frontend(job))
         try:
             for index in range(job.choices):
-                self._place(run, index, arrival)
+                self._place(run, index, arrival, progress[index] if progress else 0)
         except NeverFits as error:
             self._end(run)
             self._outgoing.append(Failed(job.id, epoch, Failure.BACKEND, str(error)))
@@ -107,7 +110,16 @@ class Emulated:
         else:
             self._runs[job.id] = run
             self._outgoing.append(Started(job.id, epoch, queued))
+            self._outgoing += self._ended_before(run)
         self._wake.set()
+
+    def progress(self) -> dict[str, list[int]]:
+        sent = {job: [choice.sent for choice in run.choices] for job, run in self._runs.items()}
+        for event in self._emitting:
+            if isinstance(event, Delta) and event.job in sent:
+                tokens = sent[event.job]
+                tokens[event.choice] = min(tokens[event.choice], event.offset)
+        return sent
 
     def cancel(self, job: str) -> None:
         run = self._runs.get(job)
@@ -151,7 +163,9 @@ class Emulated:
             events = self._collect(now)
             self._report(events, now)
             if events:
+                self._emitting = events
                 await emit(events)
+                self._emitting = []
 
     def _next_wake(self) -> float:
         """When the next token has to go out, or a gauge to fall; infinity while there is nothing to do."""
@@ -166,15 +180,13 @@ class Emulated:
 
     async def _sleep_until(self, due: float) -> None:
         wait = due - self._clock()
-        self._wake.clear()
         if wait <= 0:
             await asyncio.sleep(0)
-            return
-        try:
-            async with asyncio.timeout(None if wait == math.inf else max(wait, _CLOCK_GRAIN)):
-                await self._wake.wait()
-        except TimeoutError:
-            return
+        else:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if wait == math.inf else max(wait, _CLOCK_GRAIN)):
+                    await self._wake.wait()
+        self._wake.clear()
 
     def _collect(self, now: float) -> list[Event]:
         """Everything to be told at `now`, in an order that keeps each job's grammar."""
@@ -215,10 +227,20 @@ class Emulated:
         finish = script.finish if choice.ended else None
         return Delta(run.job.id, run.epoch, choice.index, start, choice.out - start, text, finish)
 
-    def _place(self, run: _Run, index: int, arrival: float) -> None:
+    def _ended_before(self, run: _Run) -> Iterator[Event]:
+        """What is left to say of choices of which an earlier worker has sent every token."""
+        yield from (self._delta(choice) for choice in run.choices if choice.ended)
+        if all(choice.ended for choice in run.choices):
+            self._end(run)
+            yield Finished(run.job.id, run.epoch, run.usage())
+
+    def _place(self, run: _Run, index: int, arrival: float, sent: int) -> None:
         replica = min(self._replicas, key=lambda replica: replica.sequences)
-        choice = _Choice(f"{run.job.id}/{index}", run, index, compose(run.job, index), replica)
-        replica.engine.add(self._sequence(choice, arrival))
+        script = compose(run.job, index)
+        ended = sent == script.tokens
+        choice = _Choice(f"{run.job.id}/{index}", run, index, script, replica, out=sent, sent=sent, ended=ended)
+        if not ended:
+            replica.engine.add(self._sequence(choice, arrival))
         replica.sequences += 1
         run.choices.append(choice)
         self._choices[choice.id] = choice
