@@ -7,11 +7,19 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from fleet import Fleet
+from hypothesis import HealthCheck, settings
+from pools import Pool
 
 from fastmode import embedded
 from fastmode.up import Service, prepare
 
+# How fast a machine is, and whether Hypothesis has its tables of Unicode cached, says nothing about what is tested.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
+
 StartService = Callable[..., Service]
+StartFleet = Callable[..., Fleet]
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +57,32 @@ def stack() -> Iterator[StartService]:
 def module_stack() -> Iterator[StartService]:
     """As `stack`, for a service that all tests of a module share."""
     with _stacks() as start:
+        yield start
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[StartFleet]:
+    """Processes that the test starts, freezes and kills itself: `fleet(pool, FASTMODE_LEASE="1")` has a store only."""
+    with _fleets(tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def module_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartFleet]:
+    """As `fleet`, for processes that outlive a test of a module."""
+    with _fleets(tmp_path_factory.mktemp("fleet")) as start:
+        yield start
+
+
+@contextmanager
+def _fleets(directory: Path) -> Iterator[StartFleet]:
+    with ExitStack() as opened:
+
+        def start(*pools: Pool, **variables: str) -> Fleet:
+            started = opened.enter_context(Fleet(directory, _bare_environ(), _free_port(), *pools, **variables))
+            started.store()
+            return started
+
         yield start
 
 

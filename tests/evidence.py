@@ -4,14 +4,23 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from pathlib import Path
+from typing import Protocol
 
 from calls import fetch
 from redis.asyncio import Redis
 
 from fastmode.up import Service
+
+
+class Served(Protocol):
+    """Where a gateway answers."""
+
+    @property
+    def base_url(self) -> str: ...
+
 
 DEADLINE = 10.0  # s; what is waited for here takes a few tens of milliseconds
 _POLL = 0.005
@@ -52,13 +61,13 @@ class Samples:
         }
 
 
-async def scrape(service: Service) -> Samples:
+async def scrape(service: Served) -> Samples:
     status, body = await fetch(service.base_url, "/metrics")
     assert status == 200
     return Samples(body.decode())
 
 
-async def gauges(service: Service) -> tuple[float, float, float]:
+async def gauges(service: Served) -> tuple[float, float, float]:
     """Requests in flight, sequences running, sequences waiting."""
     samples = await scrape(service)
     return (
@@ -68,7 +77,7 @@ async def gauges(service: Service) -> tuple[float, float, float]:
     )
 
 
-async def idle(service: Service) -> bool:
+async def idle(service: Served) -> bool:
     """Nothing is in flight, as far as the gauges say."""
     return await gauges(service) == (0, 0, 0)
 
@@ -98,13 +107,3 @@ def process(service: Service, name: str) -> int:
 def resident(pid: int) -> int:
     """Resident memory in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def cpu(pid: int) -> float:
-    """Seconds of CPU used, user and system."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def lines(samples: Mapping[tuple[str, ...], float]) -> str:
-    return "\n".join(f"{' '.join(name)} {value:g}" for name, value in samples.items())
