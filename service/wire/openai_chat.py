@@ -80,7 +80,7 @@ class Message(_Lenient):
         """All that is text in it, tool calls included: what the model would be given to read."""
         content = self.content or ""
         said = content if isinstance(content, str) else "".join(part.words() for part in content)
-        return said + (orjson.dumps(self.tool_calls).decode() if self.tool_calls else "")
+        return said + (_readable(self.tool_calls, "messages") if self.tool_calls else "")
 
     def images(self) -> int:
         parts = self.content if isinstance(self.content, list) else []
@@ -142,7 +142,15 @@ class ChatRequest(_Lenient):
         That is their JSON. The real models are given a shorter notation that is not published, so the real count of
         prompt tokens is somewhat lower.
         """
-        return orjson.dumps(self.tools).decode() if self.tools else ""
+        return _readable(self.tools, "tools") if self.tools else ""
+
+
+def _readable(document: list[dict[str, Any]], param: str) -> str:
+    """JSON as text. Raises InvalidRequest: reading goes deeper (1,024 levels) than writing (254)."""
+    try:
+        return orjson.dumps(document).decode()
+    except orjson.JSONEncodeError:
+        raise InvalidRequest(f"Invalid '{param}': nested too deeply.", param=param) from None
 
 
 def parse(body: bytes) -> ChatRequest:

@@ -118,6 +118,7 @@ def test_what_is_not_a_json_object_is_refused(http: httpx.Client, raw: bytes) ->
         ({"max_tokens": 2, "min_tokens": 3}, "invalid_value", "min_tokens"),
         ({"n": 65}, "integer_above_max_value", "n"),
         ({"model": "narrow", "n": 3}, "integer_above_max_value", "n"),
+        ({"tools": [json.loads('{"a":' * 300 + "{}" + "}" * 300)]}, "invalid_value", "tools"),
         ({"logprobs": True}, "unsupported_value", "logprobs"),
         ({"response_format": {"type": "json_schema", "json_schema": {}}}, "unsupported_value", "response_format"),
         ({"tools": [{"type": "function"}], "tool_choice": "required"}, "unsupported_value", "tool_choice"),
@@ -168,7 +169,7 @@ near_misses = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(well_formed=near_misses, beside=st.dictionaries(names, documents, max_size=3))
 def test_no_body_is_the_servers_fault(http: httpx.Client, well_formed: dict[str, Any], beside: dict[str, Any]) -> None:
     raw = json.dumps({"model": MODEL, "messages": [USER], "max_tokens": 3, **beside, **well_formed}).encode()
@@ -178,7 +179,7 @@ def test_no_body_is_the_servers_fault(http: httpx.Client, well_formed: dict[str,
         refused(answer, answer.status_code)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.binary(max_size=64))
 def test_no_bytes_are_the_servers_fault(http: httpx.Client, raw: bytes) -> None:
     refused(http.post(PATH, content=raw, headers=AS_JSON), 400)
@@ -438,7 +439,7 @@ async def test_without_a_worker_there_is_no_capacity(service: Service) -> None:
     async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as http:
 
         async def alive(workers: int) -> bool:
-            return (await http.get("/readyz")).json()["pools"].get("narrow") == workers
+            return bool((await http.get("/readyz")).json()["pools"].get("narrow") == workers)
 
         with frozen(service, "worker narrow"):
             await until(lambda: alive(0), "the worker does not count as alive")

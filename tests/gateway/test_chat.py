@@ -222,7 +222,7 @@ def test_the_same_model_says_the_same_at_every_tier(client: OpenAI) -> None:
 # ---- Stop, seed, n ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_a_stop_sequence_ends_the_text_before_it_wherever_token_borders_lie(
     client: OpenAI, pieces: list[str], data: st.DataObject

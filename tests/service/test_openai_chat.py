@@ -146,7 +146,7 @@ USER = {"role": "user", "content": "Hello"}
 
 
 def call(**fields: Any) -> openai_chat.ChatRequest:
-    return openai_chat.parse(orjson.dumps({"model": "m", "messages": [USER], **fields}))
+    return openai_chat.parse(json.dumps({"model": "m", "messages": [USER], **fields}).encode())
 
 
 @pytest.mark.parametrize(
@@ -352,6 +352,17 @@ def test_the_model_reads_parts_and_tool_calls_as_text() -> None:
     asked = call(messages=[{"role": "user", "content": parts}, {"role": "assistant", "tool_calls": [{"id": "c"}]}])
     assert [(turn.role, turn.text) for turn in asked.turns()] == [("user", "Look: "), ("assistant", '[{"id":"c"}]')]
     assert asked.images() == 1
+
+
+def test_what_the_model_reads_is_not_nested_without_end() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(300):
+        deep = {"a": deep}
+    asked = call(tools=[deep], messages=[{"role": "assistant", "tool_calls": [deep]}])
+    for read, param in ((asked.tool_text, "tools"), (asked.turns, "messages")):
+        with pytest.raises(InvalidRequest) as refused:
+            read()
+        assert refused.value.param == param
 
 
 scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=5)
