@@ -1,7 +1,7 @@
 """The emulated engine in real time: virtual time follows the clock, tokens go out when they are due.
 
-- A first and a last token are emitted when they are due. Those between are coalesced for `flush_every`, and when a step
-  takes longer than that, until the step ends.
+- A first and a last token are emitted when they are due. What is between, and that a job has started, is coalesced for
+  `flush_every`, or until the step ends where a step takes longer.
 - Tokens are a script written beforehand (workers.content); the engine only says how many of them are out.
 - A paused sequence leaves the batch, and comes back with its context to be recomputed, as a pre-empted one does.
 - A job that comes from another worker goes on where its gateway is: what was generated is recomputed as a prompt is.
@@ -77,7 +77,8 @@ class Emulated:
         self._runs: dict[str, _Run] = {}
         self._choices: dict[str, _Choice] = {}
         self._held: dict[str, _Choice] = {}  # choices with tokens out that wait for the next tick
-        self._outgoing: list[Event] = []
+        self._outgoing: list[Event] = []  # must not wait
+        self._begun: list[Event] = []  # may wait for the next tick; always told first
         self._emitting: list[Event] = []  # may or may not have arrived
         self._wake = asyncio.Event()
         self._tick = clock()  # from when on held tokens may go out
@@ -109,7 +110,7 @@ class Emulated:
             raise
         else:
             self._runs[job.id] = run
-            self._outgoing.append(Started(job.id, epoch, queued))
+            self._begun.append(Started(job.id, epoch, queued))
             self._outgoing += self._ended_before(run)
         self._wake.set()
 
@@ -172,7 +173,7 @@ class Emulated:
         if self._outgoing:
             return -math.inf
         changes = [replica.engine.next_event() for replica in self._replicas]
-        if self._held:
+        if self._held or self._begun:
             ticks: list[float | None] = [self._tick]
         else:
             ticks = [replica.engine.next_event(not_before=self._tick) for replica in self._replicas]
@@ -191,7 +192,8 @@ class Emulated:
     def _collect(self, now: float) -> list[Event]:
         """Everything to be told at `now`, in an order that keeps each job's grammar."""
         choices = self._choices
-        events, self._outgoing = self._outgoing, []
+        events, begun = self._begun + self._outgoing, bool(self._begun)
+        self._begun, self._outgoing = [], []
         for replica in self._replicas:
             for progress in replica.engine.advance(now):
                 choice = choices[progress.id]
@@ -200,7 +202,7 @@ class Emulated:
                     self._held[progress.id] = choice
                 else:
                     events += self._at_once(choice, progress, now)
-        if now >= self._tick and self._held:
+        if now >= self._tick and (self._held or begun):
             held, self._held = self._held, {}
             events += [self._delta(choice) for choice in held.values()]
             self._tick = now + self._flush_every
