@@ -9,6 +9,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from service.errors import Broken, InvalidRequest, ServiceError
 from service.messages import Delta, FinishReason, Usage
@@ -242,6 +243,13 @@ def test_a_fault_is_named_with_its_code_and_the_path_to_it(fields: dict[str, Any
         call(**fields)
     assert (refused.value.code, refused.value.param) == (code, param)
     assert refused.value.status == 400
+
+
+def test_a_body_full_of_faults_costs_no_more_than_one() -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": [1] * 50}] * 50, "tools": [1] * 50}
+    with pytest.raises(ValidationError) as refused:
+        openai_chat.ChatRequest.model_validate(body)
+    assert refused.value.error_count() < 10
 
 
 @pytest.mark.parametrize("required", ["model", "messages"])
