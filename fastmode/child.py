@@ -5,6 +5,7 @@ A child is always started through the guard (fastmode/guard.py): it goes when th
 owner share a `Lair`, a short-named private directory which whoever is last removes.
 """
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -101,7 +102,10 @@ class Child:
 
     def let_go(self) -> None:
         """The guard acts as if this process had ended: the command is gone within its last words, two seconds."""
-        _pipe(self._guard.stdin).close()
+        pipe = _pipe(self._guard.stdin)
+        with contextlib.suppress(BrokenPipeError, ValueError):  # it is gone already, or the pipe was closed then
+            pipe.write(b".")
+            pipe.close()
 
     def last_words(self) -> str:
         """How it ended and what it said last, for a person to read."""
@@ -116,7 +120,8 @@ class Child:
             self._on_line(self.name, text)
         output.close()
         self.code = self._guard.wait()
-        _pipe(self._guard.stdin).close()
+        with contextlib.suppress(BrokenPipeError):
+            _pipe(self._guard.stdin).close()
         self._gone.set()
         self._on_exit(self)
 

@@ -16,7 +16,7 @@ from fastmode.child import LINE_MAX, Child, Lair
 Run = Callable[[str], Child]
 
 PARENT = """
-import os, sys
+import os, sys, time
 from fastmode.child import Child, Lair
 
 lair = Lair()
@@ -25,7 +25,11 @@ texts = enumerate(sys.argv[1:])
 children = [Child(str(n), [sys.executable, "-c", text], os.environ, lair, on_line=say) for n, text in texts]
 print("lair", lair.path, flush=True)
 print("guards", *(child.pid for child in children), flush=True)
-sys.stdin.readline()
+if sys.stdin.readline() == "slowly\\n":  # as an interpreter under load: pipes closed, lock still held
+    for child in children:
+        os.close(child._guard.stdin.fileno())
+    time.sleep(0.5)
+    os._exit(0)
 """
 SLEEPER = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPER
@@ -38,6 +42,12 @@ WITH_CHILD = (
 def exits(parent: subprocess.Popen[str]) -> None:
     assert parent.stdin is not None
     parent.stdin.write("go\n")
+    parent.stdin.flush()
+
+
+def takes_its_time_to_exit(parent: subprocess.Popen[str]) -> None:
+    assert parent.stdin is not None
+    parent.stdin.write("slowly\n")
     parent.stdin.flush()
 
 
@@ -58,7 +68,15 @@ def is_killed_with_its_group(parent: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "end", [exits, is_terminated, is_killed, is_interrupted_with_its_group, is_killed_with_its_group]
+    "end",
+    [
+        exits,
+        takes_its_time_to_exit,
+        is_terminated,
+        is_killed,
+        is_interrupted_with_its_group,
+        is_killed_with_its_group,
+    ],
 )
 def test_commands_and_directory_go_when_the_parent(end: Callable[[subprocess.Popen[str]], None]) -> None:
     with family(SLEEPER, SLEEPER) as (parent, said):
