@@ -169,7 +169,7 @@ near_misses = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(well_formed=near_misses, beside=st.dictionaries(names, documents, max_size=3))
 def test_no_body_is_the_servers_fault(http: httpx.Client, well_formed: dict[str, Any], beside: dict[str, Any]) -> None:
     raw = json.dumps({"model": MODEL, "messages": [USER], "max_tokens": 3, **beside, **well_formed}).encode()
