@@ -52,8 +52,9 @@ async def _serve(configuration: Settings) -> None:
     name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     redis = connect(configuration.redis_url, configuration.redis_timeout)
     blocking = connect(configuration.redis_url, configuration.redis_timeout, blocking=_BLOCK)
+    upkeep = connect(configuration.redis_url, configuration.redis_timeout)  # a flood of requests must not starve it
     queues = {pool: Queue(redis, pool) for pool in catalog.pools}
-    inbox = Inbox(redis, blocking, name, configuration.reply_ttl)
+    inbox = Inbox(upkeep, blocking, name, configuration.reply_ttl)
     relay = Relay(configuration, inbox, queues)
     admission = Admission(configuration, catalog, name)
     server = _Server(
