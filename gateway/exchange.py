@@ -54,6 +54,7 @@ class Exchange:
             await queue.enqueue(self.ticket.job, self.ticket.bounds)
         except Unanswered as silence:
             self.error = silence  # the job may have been queued
+            self._relay.doubt()
         except ServiceError as refusal:
             self.ended, self.error = True, refusal
 

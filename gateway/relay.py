@@ -131,6 +131,11 @@ class Relay:
             self._words[word.job, pool] = word
         self._word_given.set()
 
+    def doubt(self) -> None:
+        """Redis did not answer: nothing more is asked of it for new requests until it does."""
+        self.connected = False
+        self._in_doubt.set()
+
     def fail_all(self, error: ServiceError) -> None:
         """End every stream that is still open with an error."""
         for box in list(self._boxes.values()):
@@ -149,7 +154,7 @@ class Relay:
             try:
                 events = await self._inbox.read(block=5)
             except Unavailable:
-                self._in_doubt.set()
+                self.doubt()
                 await asyncio.sleep(_RETRY)
                 continue
             now = loop.time()
@@ -180,23 +185,23 @@ class Relay:
     async def _keep_alive(self) -> None:
         """Keep the reply stream, now and then and whenever there is doubt; `connected` is what came of it."""
         period = min(1.0, self.settings.reply_ttl / 4)
-        had_one = False
+        had_one = heard = False
         while True:
             self._in_doubt.clear()
             try:
                 made = await self._inbox.keep_alive()
             except Unavailable as trouble:
-                if self.connected:
+                if heard:
                     log.warning("Redis does not answer: %r", trouble.__cause__)
-                self.connected = False
+                self.connected = heard = False
                 await asyncio.sleep(_RETRY)
                 continue
             if made and had_one:
                 log.warning("the reply stream is gone: %d open streams end", len(self._boxes))
                 self.fail_all(Broken("The response was lost on its way.", reason="lost"))
-            if not self.connected:
+            if not heard:
                 log.info("Redis answers")
-            self.connected = had_one = True
+            self.connected = heard = had_one = True
             with suppress(TimeoutError):
                 async with asyncio.timeout(period):
                     await self._in_doubt.wait()

@@ -39,7 +39,7 @@ class Settings:
     stall_max: float = 30.0  # a client that does not read for this long is gone
     keepalive_every: float = 10.0  # an SSE comment while a stream waits for its first token
     event_wait_max: float = 60.0  # a started job silent for this long is lost
-    redis_timeout: float = 2.0  # one Redis command
+    redis_timeout: float = 1.0  # one Redis command; so long does a request wait to hear that there is no Redis
     reply_ttl: float = 10.0  # a gateway not heard of for this long is dead, and so are its jobs
     drain_delay: float = 0.0  # between "not ready" and "not accepting", for load balancers to notice
     grace: float = 30.0  # SIGTERM: streams may finish for this long
