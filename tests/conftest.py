@@ -62,7 +62,7 @@ def module_stack() -> Iterator[StartService]:
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[StartFleet]:
-    """Processes that the test starts, freezes and kills itself: `fleet(pool, FASTMODE_LEASE="1")` has a store only."""
+    """Processes that the test starts, freezes and kills itself: `fleet(pool, FASTMODE_LEASE="1")` has none yet."""
     with _fleets(tmp_path) as start:
         yield start
 
@@ -79,9 +79,7 @@ def _fleets(directory: Path) -> Iterator[StartFleet]:
     with ExitStack() as opened:
 
         def start(*pools: Pool, **variables: str) -> Fleet:
-            started = opened.enter_context(Fleet(directory, _bare_environ(), _free_port(), *pools, **variables))
-            started.store()
-            return started
+            return opened.enter_context(Fleet(directory, _bare_environ(), _free_port(), *pools, **variables))
 
         yield start
 

@@ -56,7 +56,13 @@ class Fleet:
         assert not any("Traceback" in line for line in self.said), "\n".join(self.said)
 
     def store(self) -> Child:
-        return self._start("store")
+        """The one that runs, or another, which is empty."""
+        living = self._living("store")
+        if living:
+            return living[0]
+        store = self._start("store")
+        embedded.await_answer(store, self._lair)
+        return store
 
     def gateway(self, **variables: str) -> Child:
         return self._start("gateway", **variables)
@@ -64,14 +70,21 @@ class Fleet:
     def worker(self, pool: str, **variables: str) -> Child:
         return self._start(f"worker {pool}", **variables)
 
-    async def workers(self, pool: str, count: int) -> list[Child]:
-        """Exactly so many workers of a pool that are ready: those that live, and others."""
-        living = [child for child in self._children if child.name == f"worker {pool}" and child.running]
+    async def up(self, pool: str, *, gateways: int = 1, workers: int = 1) -> tuple[list[Child], list[Child]]:
+        """A store, and exactly so many gateways and workers of a pool that are ready: those that live, and others."""
+        self.store()
+        both = self._exactly(gateways, "gateway"), self._exactly(workers, f"worker {pool}")
+        await self.ready(**{pool: workers})
+        return both
+
+    def _exactly(self, count: int, role: str) -> list[Child]:
+        living = self._living(role)
         for surplus in living[count:]:
             kill(surplus)
-        chosen = living[:count] + [self.worker(pool) for _ in range(count - len(living))]
-        await self.ready(**{pool: count})
-        return chosen
+        return living[:count] + [self._start(role) for _ in range(count - len(living))]
+
+    def _living(self, role: str) -> list[Child]:
+        return [child for child in self._children if child.name == role and child.running]
 
     async def ready(self, **workers: int) -> None:
         """Until a gateway says so, with as many workers in each pool."""
