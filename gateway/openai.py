@@ -16,11 +16,11 @@ from gateway.answers import Stream, Whole
 from gateway.body import read_body
 from gateway.exchange import Exchange
 from gateway.relay import Relay
-from service.errors import ModelNotFound, RequestTimeout, ServiceError
+from service.errors import RequestTimeout, ServiceError
 from service.messages import Usage
 from service.queue import Queue
 from service.settings import Settings
-from service.tiers import Catalog, ServedModel
+from service.tiers import Catalog, ServedModel, find
 from service.wire import openai_chat, openai_models
 from service.wire.openai_errors import envelope
 
@@ -103,9 +103,7 @@ def routes(
 
     @router.get("/v1/models/{name:path}")
     async def model(name: str) -> Response:
-        if name not in catalog.models:
-            raise ModelNotFound(f"The model `{name}` does not exist or you do not have access to it.", param="model")
-        return answer(_model(catalog.models[name]))
+        return JSON(_model(find(catalog, name)))
 
     return router
 

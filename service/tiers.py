@@ -113,14 +113,19 @@ class Catalog:
     provenance: Provenance  # where each number of the file comes from, by its path
 
 
+def find(catalog: Catalog, model: str) -> ServedModel:
+    """The model of that id. Raises ModelNotFound."""
+    if model not in catalog.models:
+        raise ModelNotFound(f"The model `{model[:100]}` does not exist or you do not have access to it.", param="model")
+    return catalog.models[model]
+
+
 def resolve(catalog: Catalog, model: str, service_tier: str | None) -> Offer:
     """The offer a request asks for; no word at all asks for the model's default tier.
 
     Raises ModelNotFound, TierNotOffered, or InvalidRequest for a word no tier answers to.
     """
-    served = catalog.models.get(model)
-    if served is None:
-        raise ModelNotFound(f"There is no model {model[:100]!r} here.", param="model")
+    served = find(catalog, model)
     if service_tier is None or service_tier in catalog.default_words:
         return served.offers[served.default_tier]
     tier = next((tier.name for tier in catalog.tiers.values() if service_tier in tier.words), None)
