@@ -103,7 +103,7 @@ def routes(
 
     @router.get("/v1/models/{name:path}")
     async def model(name: str) -> Response:
-        return JSON(_model(find(catalog, name)))
+        return answer(_model(find(catalog, name)))
 
     return router
 
