@@ -28,7 +28,7 @@ from service.settings import Settings
 log = logging.getLogger("gateway")
 
 _BLOCK = 5.0  # s a read of the reply stream may wait on purpose
-_LAST_WORDS = 1.0  # s for error events to reach their clients when the grace period is over
+_LAST_WORDS = 1.0  # s for error events to reach their clients when the grace period is over, and for requests to end
 _KEEP_ALIVE = 75  # s an idle connection is kept
 _SEND_BUFFER = 128 * 1024  # bytes the kernel may keep for a client that does not read; it would take megabytes
 
@@ -42,6 +42,7 @@ def main() -> None:
         )
         metrics.configure(configuration.metrics_dir)
         uvloop.run(_serve(configuration))
+        metrics.farewell()
     except (FastmodeError, OSError) as error:
         sys.exit(f"gateway: {error}")
 
@@ -83,7 +84,6 @@ async def _serve(configuration: Settings) -> None:
             task.cancel()
     with contextlib.suppress(Unavailable):
         await inbox.remove()
-    metrics.farewell()
     if not verifying.cancelled() and (unfit := verifying.result()):
         raise unfit
 
@@ -127,7 +127,10 @@ async def _verify(redis: Redis, server: uvicorn.Server) -> UnfitRedis | None:
 
 
 async def _drain_on_signal(configuration: Settings, admission: Admission, relay: Relay, server: uvicorn.Server) -> None:
-    """Not ready, then not accepting, then the streams in flight get their time, and those left an error event."""
+    """Not ready, then not accepting; the streams in flight get their time, and those left an error event.
+
+    Connections of clients that do not read even that are cut: the server would wait for them.
+    """
     asked = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
@@ -137,6 +140,9 @@ async def _drain_on_signal(configuration: Settings, admission: Admission, relay:
     server.should_exit = True
     await asyncio.sleep(configuration.grace)
     relay.fail_all(Unavailable("This server is shutting down. Please try again.", reason="draining", retry_after=1))
+    await asyncio.sleep(_LAST_WORDS)
+    for connection in list(server.server_state.connections):
+        connection.transport.abort()
     await asyncio.sleep(_LAST_WORDS)
     server.force_exit = True
 
