@@ -18,7 +18,7 @@ from service.queue import Queue
 from service.settings import Settings
 
 _FAREWELL = 1.0  # s a cancelled job's worker gets to say how much it generated
-_NOTICE = 1.0  # s the queue gets to say itself that a job has waited too long
+_NOTICE = 0.25  # s the queue gets to say itself that a job has waited too long
 
 
 class Exchange:
