@@ -12,14 +12,13 @@ from collections.abc import Iterator
 
 import uvicorn
 import uvloop
-from redis.asyncio import Redis
 
 from gateway.admission import Admission
 from gateway.app import create_app
 from gateway.protocol import Protocol
 from gateway.relay import Relay
 from service import memory, metrics, settings, tiers, tokenizer
-from service.connection import UnfitRedis, connect, verify
+from service.connection import Client, UnfitRedis, connect, verify
 from service.errors import FastmodeError, Unavailable
 from service.queue import Queue
 from service.replies import Inbox
@@ -112,7 +111,7 @@ def _listen(configuration: Settings) -> socket.socket:
     return listener
 
 
-async def _verify(redis: Redis, server: uvicorn.Server) -> UnfitRedis | None:
+async def _verify(redis: Client, server: uvicorn.Server) -> UnfitRedis | None:
     """As soon as Redis can be asked. One that must not be used ends the process."""
     while True:
         try:

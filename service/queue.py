@@ -22,9 +22,8 @@ from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from redis.asyncio import Redis
 
-from service.connection import translated
+from service.connection import Client
 from service.errors import Contended, Unavailable
 from service.messages import Job, decode_job, encode_job
 
@@ -117,7 +116,7 @@ class Bounds:
 class Queue:
     """One pool's queue. Every method is one round trip, and raises Unavailable when Redis does not answer in time."""
 
-    def __init__(self, redis: Redis, pool: str) -> None:
+    def __init__(self, redis: Client, pool: str) -> None:
         self.pool = pool
         self._redis = redis
         self._keys = [f"fm:{{{pool}}}:{key}" for key in _KEYS]
@@ -179,12 +178,12 @@ class Queue:
 
     async def tell(self, control: Control) -> None:
         """Send a word to whichever worker runs the job."""
-        with translated():
+        async with self._redis.answered():
             await self._redis.xadd(self._control, {control.verb: control.job}, maxlen=10_000)
 
-    async def controls(self, blocking: Redis, after: str, block: float) -> tuple[list[Control], str]:
+    async def controls(self, blocking: Client, after: str, block: float) -> tuple[list[Control], str]:
         """Words sent after the given id, and the id to continue from; waits up to `block` seconds for the first."""
-        with translated():
+        async with blocking.answered():
             answer: Any = await blocking.xread({self._control: after}, block=int(block * 1000), count=256)
         if not answer:
             return [], after
@@ -194,22 +193,21 @@ class Queue:
 
     async def last_control(self) -> str:
         """The id of the newest word, from which a worker that starts now has to listen."""
-        with translated():
+        async with self._redis.answered():
             newest: Any = await self._redis.xrevrange(self._control, count=1)
         return newest[0][0].decode() if newest else "0-0"
 
-    async def listen(self, blocking: Redis, block: float) -> bool:
+    async def listen(self, blocking: Client, block: float) -> bool:
         """Wait up to `block` seconds for the bell, on a connection of its own; False if it did not ring."""
-        with translated():
+        async with blocking.answered():
             return await blocking.blpop([self._bell], timeout=block) is not None
 
     async def depth(self) -> int:
         """How many jobs are queued."""
-        with translated():
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for band in range(BANDS):
-                    pipe.zcard(self._keys[band])
-                return sum(await pipe.execute())
+        async with self._redis.answered(), self._redis.pipeline(transaction=False) as pipe:
+            for band in range(BANDS):
+                pipe.zcard(self._keys[band])
+            return sum(await pipe.execute())
 
     async def alive(self) -> Alive:
         """The workers that have been heard of within their lease."""
@@ -217,7 +215,7 @@ class Queue:
         return Alive(int(workers), float(lateness))
 
     async def _run(self, script: str, *arguments: Any) -> Any:
-        with translated():
+        async with self._redis.answered():
             return await self._scripts[script](keys=self._keys, args=arguments)
 
     def _key(self, name: str) -> str:

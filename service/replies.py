@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from redis.asyncio import Redis
 
-from service.connection import translated
+from service.connection import Client
 from service.messages import Event, decode_events, encode_events
 
 log = logging.getLogger(__name__)
@@ -27,13 +27,13 @@ def _key(gateway: str) -> str:
     return f"fm:reply:{{{gateway}}}"
 
 
-async def write(redis: Redis, flush: Mapping[str, list[Event]]) -> list[str]:
+async def write(redis: Client, flush: Mapping[str, list[Event]]) -> list[str]:
     """Send each gateway its events, in one round trip; returns the gateways that are gone.
 
     Raises Unavailable when Redis does not answer in time; the events may then have arrived or not, and may be sent
     again.
     """
-    with translated():
+    async with redis.answered():
         if len(flush) == 1:
             [(gateway, events)] = flush.items()
             answers = [await _append(redis, gateway, events)]
@@ -49,20 +49,19 @@ def _append(redis: Redis, gateway: str, events: list[Event]):  # type: ignore[no
     return redis.xadd(_key(gateway), {b"f": encode_events(events)}, maxlen=_LENGTH_MAX, nomkstream=True)
 
 
-async def gone(redis: Redis, gateways: Collection[str]) -> list[str]:
+async def gone(redis: Client, gateways: Collection[str]) -> list[str]:
     """Those of the gateways that nothing can be sent to any more."""
-    with translated():
-        async with redis.pipeline(transaction=False) as pipe:
-            for gateway in gateways:
-                pipe.exists(_key(gateway))
-            there = await pipe.execute()
+    async with redis.answered(), redis.pipeline(transaction=False) as pipe:
+        for gateway in gateways:
+            pipe.exists(_key(gateway))
+        there = await pipe.execute()
     return [gateway for gateway, is_there in zip(gateways, there, strict=True) if not is_there]
 
 
 class Inbox:
     """A gateway's own reply stream. `commands` carries commands; `blocking` is a connection for waiting reads alone."""
 
-    def __init__(self, commands: Redis, blocking: Redis, gateway: str, ttl: float) -> None:
+    def __init__(self, commands: Client, blocking: Client, gateway: str, ttl: float) -> None:
         self._commands = commands
         self._blocking = blocking
         self._key = _key(gateway)
@@ -75,7 +74,7 @@ class Inbox:
 
         Returns whether it had to be made: whatever was in it is lost then.
         """
-        with translated():
+        async with self._commands.answered():
             made: int = await self._keep(keys=[self._key], args=[self._ttl_ms, self._last])
         if made:
             self._last = "0-0"  # a server that has lost its data may have lost its clock as well
@@ -83,7 +82,7 @@ class Inbox:
 
     async def read(self, block: float) -> list[Event]:
         """Events in the order they were written, waiting up to `block` seconds for the first."""
-        with translated():
+        async with self._blocking.answered():
             answer: Any = await self._blocking.xread({self._key: self._last}, block=int(block * 1000), count=_READ_MAX)
         if not answer:
             return []
@@ -93,7 +92,7 @@ class Inbox:
 
     async def remove(self) -> None:
         """Leave nothing behind."""
-        with translated():
+        async with self._commands.answered():
             await self._commands.delete(self._key)
 
 

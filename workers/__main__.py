@@ -9,10 +9,9 @@ import sys
 import time
 
 import uvloop
-from redis.asyncio import Redis
 
 from service import memory, metrics, settings, tiers, tokenizer
-from service.connection import connect, verify
+from service.connection import Client, connect, verify
 from service.errors import CatalogError, FastmodeError, Unavailable
 from service.queue import Queue
 from service.settings import Settings
@@ -59,7 +58,7 @@ async def _serve(configuration: Settings, name: str) -> None:
     metrics.farewell()
 
 
-async def _verified(redis: Redis, stop: asyncio.Event) -> None:
+async def _verified(redis: Client, stop: asyncio.Event) -> None:
     """Wait for Redis, and refuse one that evicts keys."""
     while not stop.is_set():
         try:

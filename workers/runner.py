@@ -20,9 +20,8 @@ from collections.abc import Awaitable, Collection, Iterable
 from contextlib import suppress
 from itertools import chain
 
-from redis.asyncio import Redis
-
 from service import replies
+from service.connection import Client
 from service.errors import Unavailable
 from service.messages import Event, Failed, Failure, Finished, Job
 from service.metrics import PoolMetrics
@@ -51,9 +50,9 @@ class Runner:
         queue: Queue,
         backend: Backend,
         metrics: PoolMetrics,
-        commands: Redis,
-        bell: Redis,
-        words: Redis,
+        commands: Client,
+        bell: Client,
+        words: Client,
     ) -> None:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._settings = settings

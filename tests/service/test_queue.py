@@ -6,9 +6,8 @@ import uuid
 from collections.abc import AsyncIterator
 
 import pytest
-from redis.asyncio import Redis
 
-from service.connection import connect
+from service.connection import Client, connect
 from service.errors import Contended, Unavailable
 from service.messages import Job
 from service.queue import Bounds, Claim, Control, Holding, Lost, Queue, Verdict
@@ -19,14 +18,14 @@ NOW = 0.05  # s; a lease short enough to run out within a test
 
 
 @pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
+async def redis(redis_url: str) -> AsyncIterator[Client]:
     client = connect(redis_url, timeout=2)
     yield client
     await client.aclose()
 
 
 @pytest.fixture
-async def queue(redis: Redis) -> Queue:
+async def queue(redis: Client) -> Queue:
     """A queue of a fresh name, with one worker alive."""
     fresh = Queue(redis, f"pool-{uuid.uuid4().hex[:8]}")
     await fresh.claim("first", 0, LEASE, 3)
@@ -172,7 +171,7 @@ async def test_a_cancelled_running_job_is_told_its_worker_and_never_claimed_agai
     assert await claim(queue) == []
 
 
-async def test_nothing_is_left_of_jobs_that_ended(queue: Queue, redis: Redis) -> None:
+async def test_nothing_is_left_of_jobs_that_ended(queue: Queue, redis: Client) -> None:
     for name in "abc":
         await queue.enqueue(job(name), ROOM)
     [a, b, _] = await claim(queue)
@@ -199,7 +198,7 @@ async def test_bytes_are_bounded_too(queue: Queue) -> None:
         await queue.enqueue(job("a" * 600), Bounds(jobs=9, bytes=500, wait=60))
 
 
-async def test_a_pool_without_workers_refuses(redis: Redis) -> None:
+async def test_a_pool_without_workers_refuses(redis: Client) -> None:
     with pytest.raises(Unavailable) as refusal:
         await Queue(redis, f"pool-{uuid.uuid4().hex}").enqueue(job("a"), ROOM)
     assert refusal.value.reason == "no_workers"
@@ -268,7 +267,7 @@ async def test_a_worker_that_claims_no_more_keeps_its_jobs_and_does_not_count_as
     assert await claim(queue, worker="second") == []
 
 
-async def test_a_job_that_cannot_be_read_is_left_out_and_set_aside_in_the_end(queue: Queue, redis: Redis) -> None:
+async def test_a_job_that_cannot_be_read_is_left_out_and_set_aside_in_the_end(queue: Queue, redis: Client) -> None:
     await queue.enqueue(job("a"), ROOM)
     await queue.enqueue(job("b"), ROOM)
     await redis.hset(f"fm:{{{queue.pool}}}:jobs", "a", b"of another version")
