@@ -109,7 +109,7 @@ class Stream(_Attended):
         body = self._encoder.opening() + self._encode(first)
         while not self._closed and not attendance.gone:
             if body or self._exchange.over:
-                await self._write(attendance, body)
+                await self._write(attendance, self._message(body))
             body = await self._relay(attendance)
 
     async def _await_first(self, attendance: "_Attendance") -> list[Event]:
@@ -122,16 +122,14 @@ class Stream(_Attended):
                 break
             if not come and not self._exchange.over and not attendance.gone:
                 await self._begin(attendance)
-                await self._write(attendance, sse.KEEPALIVE)
+                await self._write(attendance, self._message(sse.KEEPALIVE))
         return events
 
     async def _begin(self, attendance: "_Attendance") -> None:
         if not attendance.begun:
             attendance.begun = True
             headers = [(b"content-type", sse.CONTENT_TYPE), (b"cache-control", b"no-cache"), *self._dialect.headers()]
-            await self._finish_writing(
-                attendance, self._send({"type": "http.response.start", "status": 200, "headers": headers})
-            )
+            await self._write(attendance, {"type": "http.response.start", "status": 200, "headers": headers})
 
     async def _relay(self, attendance: "_Attendance") -> bytes:
         """Let the relay's reader write for as long as the client keeps up; returns what this task has to write."""
@@ -153,30 +151,28 @@ class Stream(_Attended):
         body = self._encode(events)
         if not body:
             return
-        sending: Coroutine[Any, Any, None] = self._send(self._message(body))  # type: ignore[assignment]
-        try:
-            waits_for = sending.send(None)
-        except StopIteration:
-            waits_for = None
-        if waits_for is not None:
-            self._suspended = _Suspended(sending, waits_for)
-        if waits_for is not None or self._closed:
+        self._suspended = _drive(self._send(self._message(body)))
+        if self._suspended is not None or self._closed:
             self._exchange.box.sink = None
             self._exchange.box.wake.set()
 
-    async def _write(self, attendance: "_Attendance", body: bytes) -> None:
-        await self._finish_writing(attendance, self._send(self._message(body)))
-
-    async def _finish_writing(self, attendance: "_Attendance", sending: Any) -> None:
+    async def _write(self, attendance: "_Attendance", message: Message) -> None:
         """A client that does not read for too long is gone."""
+        suspended = _drive(self._send(message))
+        if suspended is not None:
+            await self._finish_writing(attendance, suspended)
+
+    async def _finish_writing(self, attendance: "_Attendance", suspended: "_Suspended") -> None:
         try:
             async with asyncio.timeout(self._settings.stall_max):
-                await sending
+                await suspended
         except TimeoutError:
             attendance.stalled(self._send)
 
     def _encode(self, events: list[Event]) -> bytes:
         encoder, exchange = self._encoder, self._exchange
+        if len(events) == 1 and type(events[0]) is Delta and exchange.error is None:
+            return encoder.delta(events[0])  # what nearly every call is about
         body = b"".join([encoder.delta(event) for event in events if isinstance(event, Delta)])
         if exchange.error is not None:
             return body + encoder.failure(exchange.error)
@@ -275,6 +271,15 @@ class _Suspended:
                 self._waits_for = step()
             except StopIteration:
                 return
+
+
+def _drive(sending: Any) -> _Suspended | None:
+    """Run a coroutine of the server's `send` as far as it goes: to its end, unless the client does not read."""
+    try:
+        waits_for = sending.send(None)
+    except StopIteration:
+        return None
+    return _Suspended(sending, waits_for)
 
 
 async def _never() -> Message:

@@ -62,9 +62,10 @@ class Exchange:
         """Take note of events about to be relayed."""
         heard = self.box.heard
         for event in events:
+            if type(event) is Delta:
+                self._generated(event.count, heard)
+                continue
             match event:
-                case Delta():
-                    self._generated(event.count, heard)
                 case Started():
                     self._started = True
                 case Finished():

@@ -14,7 +14,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from gateway.fence import Fence, Gap
 from service import metrics
@@ -157,30 +156,39 @@ class Relay:
                 self.doubt()
                 await asyncio.sleep(_RETRY)
                 continue
-            now = loop.time()
-            touched: dict[str, Mailbox] = {}
-            for event in events:
-                box = self._boxes.get(event.job)
-                if box is not None:
-                    touched[event.job] = box
-                    self._guarded(box, box.put, event, now)
-                elif isinstance(event, Started):
+            self._distribute(events, loop.time())
+
+    def _distribute(self, events: list[Event], now: float) -> None:
+        """Each mailbox gets all its events of one read before it passes them on: they go out in one write."""
+        boxes, touched = self._boxes, []
+        for event in events:
+            box = boxes.get(event.job)
+            if box is None:
+                if isinstance(event, Started):
                     self._disown(event.job)
-            for box in touched.values():
-                self._guarded(box, box.deliver)
+                continue
+            if not box or box.sink is None:  # one with a backlog may come twice, which does no harm
+                touched.append(box)
+            try:
+                box.put(event, now)
+            except Exception as error:  # noqa: BLE001 - one stream's fault must not end the others'
+                self._spoil(box, error)
+        for box in touched:
+            try:
+                box.deliver()
+            except Exception as error:  # noqa: BLE001 - likewise
+                self._spoil(box, error)
 
     def _disown(self, job: str) -> None:
         for pool in self._queues:
             self.tell(Control("cancel", job), pool)
 
-    def _guarded(self, box: Mailbox, act: Callable[..., None], *arguments: Any) -> None:
-        try:
-            act(*arguments)
-        except Gap as gap:
-            box.fail(Broken(f"Part of the response was lost: {gap}.", code="stream_gap"))
-        except Exception as error:  # one stream's fault must not end the others'
-            log.exception("job %s: its stream ends, since an event could not be relayed", box.job.id)
-            box.fail(Broken(f"The response could not be relayed ({type(error).__name__})."))
+    def _spoil(self, box: Mailbox, error: Exception) -> None:
+        if isinstance(error, Gap):
+            box.fail(Broken(f"Part of the response was lost: {error}.", code="stream_gap"))
+            return
+        log.exception("job %s: its stream ends, since an event could not be relayed", box.job.id)
+        box.fail(Broken(f"The response could not be relayed ({type(error).__name__})."))
 
     async def _keep_alive(self) -> None:
         """Keep the reply stream, now and then and whenever there is doubt; `connected` is what came of it."""
