@@ -6,7 +6,7 @@
 - Strict priority between bands; start-time fair queueing between tenants within one, weighted.
 - A cancelled job is never claimed again, whether it was queued or running.
 - It holds a bounded number of jobs and of bytes; a job that waited too long is refused, not served late.
-- Nothing polls: an enqueue rings a bell that wakes one idle worker. Whatever is missed is found within a lease.
+- Nothing polls: an enqueue rings a bell that wakes one idle worker, and so does a renewal that finds what was missed.
 
 Jobs are delivered at least once, since a worker can die between its last event and `finish`. Their events carry epoch
 and offset, so that a gateway relays each token once (see service.messages).

@@ -31,7 +31,7 @@ from workers.backends import Backend
 
 log = logging.getLogger(__name__)
 
-BLOCK = 1.0  # s a read may wait on purpose; also how long a missed bell or an expired lease can stay unnoticed
+BLOCK = 5.0  # s a read may wait on purpose
 _RETRY = 0.25  # s
 _LAST_WORDS = 5.0  # s to part with what is left when the grace period is over; Redis may be slow, or away
 

@@ -18,4 +18,9 @@ for i = 5, #ARGV, 3 do
     lost[#lost + 1] = { job, epoch, (mine and not wanted) and 1 or 0 }
   end
 end
+
+-- What no enqueue will ring for: leases that ran out, and jobs whose bell was heard by a worker that died of it.
+if redis.call('LLEN', bell) == 0 and (queued() > 0 or redis.call('ZCOUNT', leases, '-inf', now) > 0) then
+  redis.call('LPUSH', bell, 1)
+end
 return lost

@@ -283,3 +283,24 @@ async def test_trouble_with_redis_is_ours_and_comes_in_time() -> None:
     with pytest.raises(Unavailable) as trouble:
         await Queue(nowhere, "p").depth()
     assert (trouble.value.reason, trouble.value.retry_after) == ("redis", 1)
+
+
+async def test_a_renewal_rings_for_a_lease_that_ran_out(queue: Queue, redis_url: str) -> None:
+    await queue.enqueue(job("a"), ROOM)
+    await claim(queue, worker="dead", lease=NOW)
+    blocking = connect(redis_url, timeout=2, blocking=5)
+    await run_out()
+    assert not await queue.listen(blocking, block=0.01)
+    await queue.renew("first", LEASE, 0.0, [])
+    assert await queue.listen(blocking, block=5)
+    assert names(await claim(queue)) == ["a"]
+    await blocking.aclose()
+
+
+async def test_a_renewal_rings_for_a_job_whose_bell_nobody_answered(queue: Queue, redis_url: str) -> None:
+    blocking = connect(redis_url, timeout=2, blocking=5)
+    await queue.enqueue(job("a"), ROOM)
+    assert await queue.listen(blocking, block=5), "heard by a worker that died of it"
+    await queue.renew("first", LEASE, 0.0, [])
+    assert await queue.listen(blocking, block=5)
+    await blocking.aclose()
