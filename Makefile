@@ -25,7 +25,7 @@ check: .venv/tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/runs
+bench: .venv/tests
 	$(BIN)/python -m loadtests.bench $(ARGS)
 
 # Two locks from one resolution: the second is the first and what tests and checks need beside it.
