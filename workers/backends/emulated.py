@@ -5,6 +5,7 @@
 - Tokens are a script written beforehand (workers.content); the engine only says how many of them are out.
 - A paused sequence leaves the batch, and comes back with its context to be recomputed, as a pre-empted one does.
 - A job that comes from another worker goes on where its gateway is: what was generated is recomputed as a prompt is.
+- When nobody takes its events, the engines soon stand still. They do not make up for it later.
 - It says how late it is: an emulator that cannot keep up gives wrong speeds, and must not do so silently.
 """
 
@@ -22,6 +23,7 @@ from workers.backends import Emit
 from workers.content import Script, compose
 from workers.engine import Engine, Limits, NeverFits, Progress, Sequence
 
+_BACKLOG = 0.25  # s that the engines run on while their events are not taken
 _CLOCK_GRAIN = 0.001  # s; a wake-up earlier than the event loop can tell apart would only spin
 
 
@@ -82,6 +84,8 @@ class Emulated:
         self._emitting: list[Event] = []  # may or may not have arrived
         self._wake = asyncio.Event()
         self._tick = clock()  # from when on held tokens may go out
+        self._stood_still = 0.0
+        self._stands_still_at = math.inf
         self._late_sum = 0.0
         self._late_count = 0
         metrics.batch_max.set(self._slots)
@@ -98,7 +102,7 @@ class Emulated:
 
     def submit(self, job: Job, epoch: int, queued: float, progress: tuple[int, ...] = ()) -> None:
         run = _Run(job, epoch)
-        arrival = self._clock() + (0 if progress else self._frontend(job))
+        arrival = self._now() + (0 if progress else self._frontend(job))
         try:
             for index in range(job.choices):
                 self._place(run, index, arrival, progress[index] if progress else 0)
@@ -151,7 +155,7 @@ class Emulated:
         run.paused = False
         for choice in run.choices:
             if not choice.ended:
-                choice.replica.engine.add(self._sequence(choice, self._clock()))
+                choice.replica.engine.add(self._sequence(choice, self._now()))
         self._wake.set()
 
     def untouched(self) -> list[str]:
@@ -160,13 +164,18 @@ class Emulated:
     async def run(self, emit: Emit) -> None:
         while True:
             await self._sleep_until(self._next_wake())
-            now = self._clock()
+            now = self._now()
             events = self._collect(now)
             self._report(events, now)
             if events:
-                self._emitting = events
+                self._emitting, self._stands_still_at = events, now + _BACKLOG
                 await emit(events)
-                self._emitting = []
+                self._stood_still += max(0.0, self._clock() - self._stood_still - self._stands_still_at)
+                self._emitting, self._stands_still_at = [], math.inf
+
+    def _now(self) -> float:
+        """The time of the engines, in seconds: the clock's, less what they have stood still."""
+        return min(self._clock() - self._stood_still, self._stands_still_at)
 
     def _next_wake(self) -> float:
         """When the next token has to go out, or a gauge to fall; infinity while there is nothing to do."""
@@ -180,7 +189,7 @@ class Emulated:
         return min((self._metrics.rate_due, *(time for time in (*changes, *ticks) if time is not None)))
 
     async def _sleep_until(self, due: float) -> None:
-        wait = due - self._clock()
+        wait = due - self._now()
         if wait <= 0:
             await asyncio.sleep(0)
         else:
