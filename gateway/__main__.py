@@ -47,6 +47,9 @@ def main() -> None:
 
 
 async def _serve(configuration: Settings) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     catalog = tiers.load(configuration.catalog)
     tokenizer.load()
     name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
@@ -76,7 +79,7 @@ async def _serve(configuration: Settings) -> None:
         beside = [
             verifying,
             tasks.create_task(relay.run()),
-            tasks.create_task(_drain_on_signal(configuration, admission, relay, server)),
+            tasks.create_task(_drain(stop, configuration, admission, relay, server)),
         ]
         await server.serve(sockets=[listener])
         for task in beside:
@@ -125,15 +128,14 @@ async def _verify(redis: Client, server: uvicorn.Server) -> UnfitRedis | None:
             return None
 
 
-async def _drain_on_signal(configuration: Settings, admission: Admission, relay: Relay, server: uvicorn.Server) -> None:
+async def _drain(
+    stop: asyncio.Event, configuration: Settings, admission: Admission, relay: Relay, server: uvicorn.Server
+) -> None:
     """Not ready, then not accepting; the streams in flight get their time, and those left an error event.
 
     Connections of clients that do not read even that are cut: the server would wait for them.
     """
-    asked = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    await asked.wait()
+    await stop.wait()
     admission.draining = True
     await asyncio.sleep(configuration.drain_delay)
     server.should_exit = True

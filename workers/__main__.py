@@ -10,11 +10,12 @@ import time
 
 import uvloop
 
-from service import memory, metrics, settings, tiers, tokenizer
+from service import memory, metrics, settings, tiers
 from service.connection import Client, connect, verify
 from service.errors import CatalogError, FastmodeError, Unavailable
 from service.queue import Queue
 from service.settings import Settings
+from workers import content
 from workers.backends.emulated import Emulated
 from workers.runner import BLOCK, Runner
 
@@ -39,13 +40,13 @@ def serve(pool: str) -> None:
 
 
 async def _serve(configuration: Settings, name: str) -> None:
-    catalog = tiers.load(configuration.catalog)
-    if name not in catalog.pools:
-        raise CatalogError(f"there is no pool {name!r}; the catalog has: {', '.join(catalog.pools)}")
-    tokenizer.load()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    catalog = tiers.load(configuration.catalog)
+    if name not in catalog.pools:
+        raise CatalogError(f"there is no pool {name!r}; the catalog has: {', '.join(catalog.pools)}")
+    content.load()
     commands = connect(configuration.redis_url, configuration.redis_timeout)
     bell, words = (connect(configuration.redis_url, configuration.redis_timeout, blocking=BLOCK) for _ in range(2))
     if configuration.metrics_port:
