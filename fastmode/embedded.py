@@ -23,10 +23,13 @@ class EmbeddedError(FastmodeError):
 
 
 @contextmanager
-def valkey() -> Iterator[str]:
-    """The URL of a server that lives as long as the context. Raises EmbeddedError."""
+def valkey(executable: Path | None = None) -> Iterator[str]:
+    """The URL of a server that lives as long as the context. Raises EmbeddedError.
+
+    `executable` is another server that takes Redis' options, in place of the wheel's.
+    """
     with Lair() as lair:
-        server = Child(NAME, command(lair), {}, lair)
+        server = Child(NAME, command(lair, executable), {}, lair)
         try:
             await_answer(server, lair)
             yield url(lair)
@@ -34,7 +37,7 @@ def valkey() -> Iterator[str]:
             _stop(server)
 
 
-def command(lair: Lair) -> list[str]:
+def command(lair: Lair, executable: Path | None = None) -> list[str]:
     """What starts the server. Raises EmbeddedError."""
     options = {
         "port": "0",
@@ -48,7 +51,7 @@ def command(lair: Lair) -> list[str]:
         "daemonize": "no",
         "loglevel": "warning",
     }
-    return [str(binary()), *(word for name, value in options.items() for word in (f"--{name}", value))]
+    return [str(executable or binary()), *(word for name, value in options.items() for word in (f"--{name}", value))]
 
 
 def await_answer(server: Child, lair: Lair) -> None:

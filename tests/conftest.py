@@ -1,6 +1,7 @@
 """What every test may use: real servers instead of stand-ins, on ports and sockets of their own, gone in the end."""
 
 import os
+import shutil
 import socket
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,10 +23,13 @@ StartService = Callable[..., Service]
 StartFleet = Callable[..., Fleet]
 
 
-@pytest.fixture(scope="session")
-def redis_url() -> Iterator[str]:
-    """One embedded Valkey for the whole run; a test keeps to keys of its own."""
-    with embedded.valkey() as url:
+@pytest.fixture(scope="session", params=["valkey-server", "redis-server"])
+def redis_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The embedded Valkey, then the machine's own Redis, each for the whole run; a test keeps to keys of its own."""
+    own = shutil.which("redis-server") if request.param == "redis-server" else None
+    if request.param == "redis-server" and own is None:
+        pytest.skip("this machine has no redis-server; the embedded Valkey has been tested")
+    with embedded.valkey(Path(own) if own else None) as url:
         yield url
 
 
