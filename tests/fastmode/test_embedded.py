@@ -48,10 +48,12 @@ def test_a_deep_temporary_directory_is_avoided(tmp_path: Path, monkeypatch: pyte
     assert list(deep.iterdir()) == []
 
 
-def test_a_server_that_does_not_start_is_an_error_with_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = embedded.command
-    monkeypatch.setattr(embedded, "command", lambda lair: [*real(lair), "--no-such-option", "1"])
-    with pytest.raises(EmbeddedError, match=r"(?s)set REDIS_URL.*exit code 1.*no-such-option"), embedded.valkey():
+def test_a_server_that_does_not_start_is_an_error_with_its_last_words(tmp_path: Path) -> None:
+    broken = tmp_path / "server"
+    broken.write_text("#!/bin/sh\necho no more room >&2\nexit 1\n")
+    broken.chmod(0o700)
+    said = r"(?s)set REDIS_URL.*exit code 1.*no more room"
+    with pytest.raises(EmbeddedError, match=said), embedded.valkey(executable=broken):
         pass
 
 
