@@ -17,6 +17,7 @@ from service.settings import Settings
 from service.tiers import Catalog, Offer, Pool, resolve
 
 _COUNT_IN_THREAD = 50_000  # characters; a longer prompt takes milliseconds to count, during which no token would go out
+_VOLUME_MAX = 524_288  # output tokens of one request, all choices together
 _EXPECTED_OUTPUT = 256  # tokens fair queueing charges a request that names no limit; what was really used comes later
 
 
@@ -71,6 +72,7 @@ class Admission:
         _check_choices(ask, pool)
         prompt_tokens = await _count(ask)
         _check_length(ask, offer, prompt_tokens)
+        _check_volume(ask, min(offer.max_output, offer.context_window - prompt_tokens))
         job = self._job(ask, offer, prompt_tokens, prefix)
         bounds = Bounds(pool.queue_max, self._settings.queue_bytes_max, pool.queue_wait_max)
         return Ticket(job, offer, pool, ask.service_tier or "auto", _fingerprint(offer, pool), bounds)
@@ -111,6 +113,16 @@ async def _count(ask: Ask) -> int:
 
 def _count_text(ask: Ask) -> int:
     return tokenizer.count_chat(ask.turns) + (tokenizer.count(ask.tools) if ask.tools else 0)
+
+
+def _check_volume(ask: Ask, longest: int) -> None:
+    """All choices together are bounded, too: their text is held until it has been sent."""
+    each = ask.max_tokens or (longest if ask.ignore_eos else max(ask.min_tokens, 1))
+    if ask.choices > 1 and ask.choices * each > _VOLUME_MAX:
+        raise InvalidRequest(
+            f"Invalid 'n': {ask.choices} choices of up to {each} tokens are more than {_VOLUME_MAX} tokens in all.",
+            param="n",
+        )
 
 
 def _check_modalities(ask: Ask, offer: Offer) -> None:

@@ -109,9 +109,8 @@ class Exchange:
         if self.error is not None and not self._started:
             self._metrics.rejected(self.error.reason)
             return
-        usage = self.usage or Usage(
-            prompt=self.ticket.job.prompt_tokens if self._started else 0, completion=self._tokens
-        )
+        served = self._tokens or (self._started and self.error is None)  # what fails without a token costs nothing
+        usage = self.usage or Usage(prompt=self.ticket.job.prompt_tokens if served else 0, completion=self._tokens)
         self._metrics.usage(usage.prompt, usage.cached, usage.completion)
         self._metrics.cost(pricing.cost(self.ticket.offer.price, usage))
         self._metrics.outcome(outcome or ("failed" if self.error else "ok"), self.error.reason if self.error else None)

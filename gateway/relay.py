@@ -18,7 +18,7 @@ from contextlib import suppress
 from gateway.fence import Fence, Gap
 from service import metrics
 from service.errors import Broken, ServiceError, Unavailable
-from service.messages import Delta, Event, Job, Started
+from service.messages import Delta, Event, Job, Started, Waiting
 from service.queue import Control, Queue
 from service.replies import Inbox
 from service.settings import Settings
@@ -60,6 +60,8 @@ class Mailbox:
             metrics.frame_fenced()
             return
         self.heard = now
+        if isinstance(news, Waiting):
+            return
         self._ready.append(news)
         if isinstance(news, Delta):
             self._size += len(news.text)

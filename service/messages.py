@@ -2,7 +2,7 @@
 
 The grammar of one job's events, as a gateway sees them after fencing:
 
-    Started  (Delta | Delta of another choice)*  (Finished | Failed)
+    Started  (Waiting | Delta | Delta of another choice)*  (Finished | Failed)
 
 - `epoch` counts the claims of a job. A frame of an older epoch than one already seen is stale and is dropped.
 - `offset` counts tokens of one choice from its beginning, in every epoch. A worker that takes over a dead one's job
@@ -73,6 +73,13 @@ class Started(msgspec.Struct, array_like=True, frozen=True, tag="s"):
     queued: float
 
 
+class Waiting(msgspec.Struct, array_like=True, frozen=True, tag="w"):
+    """Nothing has come of the job for a while, and all is well: it waits for its turn in the batch, or is paused."""
+
+    job: str
+    epoch: int
+
+
 class Delta(msgspec.Struct, array_like=True, frozen=True, tag="d"):
     """`count` further tokens of a choice are out, from `offset` on."""
 
@@ -112,7 +119,7 @@ class Failed(msgspec.Struct, array_like=True, frozen=True, tag="x"):
     message: str
 
 
-Event = Started | Delta | Finished | Failed
+Event = Started | Waiting | Delta | Finished | Failed
 
 _job_encoder = msgspec.msgpack.Encoder()
 _job_decoder = msgspec.msgpack.Decoder(Job)

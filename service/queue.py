@@ -71,6 +71,13 @@ class Claim:
     progress: tuple[int, ...] = ()
 
 
+class Claims(NamedTuple):
+    """`held_up`: there is another job, which did not fit."""
+
+    claims: list[Claim]
+    held_up: bool
+
+
 class Holding(NamedTuple):
     """A claim that a worker goes on with, and how far it is: tokens of each choice that it has sent."""
 
@@ -131,7 +138,16 @@ class Queue:
         wait_ms = max(1, int(bounds.wait * 1000))
         share = repr(job.cost / job.weight)
         verdict, ahead = await self._run(
-            "enqueue", job.id, encode_job(job), job.tenant, share, job.band + 1, bounds.jobs, bounds.bytes, wait_ms
+            "enqueue",
+            job.id,
+            encode_job(job),
+            job.tenant,
+            share,
+            job.band + 1,
+            bounds.jobs,
+            bounds.bytes,
+            wait_ms,
+            job.choices,
         )
         if verdict == b"full":
             raise Contended(
@@ -147,10 +163,13 @@ class Queue:
             )
         return int(ahead)
 
-    async def claim(self, worker: str, free: int, lease: float, attempts_max: int) -> list[Claim]:
-        """At most `free` jobs to run, and any number to refuse. Requeues jobs whose lease ran out first."""
-        rows = await self._run("claim", worker, free, int(lease * 1000), attempts_max)
-        return [claim for row in rows if (claim := _claim(row)) is not None]
+    async def claim(self, worker: str, free: int, lease: float, attempts_max: int) -> Claims:
+        """Jobs to run with at most `free` choices in all, and any number to refuse.
+
+        Requeues jobs whose lease ran out first.
+        """
+        held_up, rows = await self._run("claim", worker, free, int(lease * 1000), attempts_max)
+        return Claims([claim for row in rows if (claim := _claim(row)) is not None], bool(held_up))
 
     async def renew(
         self, worker: str, lease: float, lateness: float, held: Iterable[Holding], *, claiming: bool = True

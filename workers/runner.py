@@ -23,7 +23,7 @@ from itertools import chain
 from service import replies
 from service.connection import Client
 from service.errors import Unavailable
-from service.messages import Event, Failed, Failure, Finished, Job
+from service.messages import Event, Failed, Failure, Finished, Job, Waiting
 from service.metrics import PoolMetrics
 from service.queue import Claim, Control, Holding, Lost, Queue, Verdict
 from service.settings import Settings
@@ -63,6 +63,7 @@ class Runner:
         self._bell = bell
         self._words = words
         self._held: dict[str, tuple[Job, int]] = {}
+        self._progress: dict[str, tuple[int, tuple[int, ...]]] = {}  # of each claim held at the last renewal
         self._ended: list[tuple[str, int]] = []
         self._something_ended = asyncio.Event()
         self._slot_free = asyncio.Event()
@@ -90,9 +91,9 @@ class Runner:
     async def _claim(self) -> None:
         in_doubt = False
         while not self._draining.is_set():
-            free = self._backend.slots - len(self._held)
+            self._slot_free.clear()
+            free = self._backend.slots - sum(job.choices for job, _ in self._held.values())
             if free <= 0:
-                self._slot_free.clear()
                 await self._slot_free.wait()
                 continue
             try:
@@ -100,9 +101,11 @@ class Runner:
                     await self._renew()  # what is held stays ours, if nobody else was there to take it
                     in_doubt = False
                 settings = self._settings
-                claims = await self._queue.claim(self.name, free, settings.lease, settings.attempts_max)
+                claims, held_up = await self._queue.claim(self.name, free, settings.lease, settings.attempts_max)
                 await self._take_up(claims)
-                if sum(claim.verdict is Verdict.RUN for claim in claims) < free:
+                if held_up and not claims:
+                    await self._slot_free.wait()
+                elif not held_up:
                     await self._await_bell()
             except Unavailable:
                 in_doubt = True
@@ -218,10 +221,21 @@ class Runner:
         gateways = {job.gateway for job, _ in self._held.values()}
         lateness, claiming = self._backend.lateness, not self._draining.is_set()
         holdings = self._holdings(self._held)
+        await self._say_what_waits(holdings)
         for lost in await self._queue.renew(self.name, self._settings.lease, lateness, holdings, claiming=claiming):
             self._lose(lost)
         if gateways:
             self._abandon(await replies.gone(self._commands, gateways))
+
+    async def _say_what_waits(self, holdings: Iterable[Holding]) -> None:
+        """Jobs that are where they were at the last renewal: their gateways would take the silence for a loss."""
+        before, self._progress = self._progress, {job: (epoch, tuple(sent)) for job, epoch, sent in holdings}
+        flush: dict[str, list[Event]] = defaultdict(list)
+        for job, (epoch, sent) in self._progress.items():
+            if before.get(job) == (epoch, sent):
+                flush[self._held[job][0].gateway].append(Waiting(job, epoch))
+        if flush:
+            self._abandon(await replies.write(self._commands, flush))
 
     def _holdings(self, jobs: Iterable[str]) -> list[Holding]:
         progress = self._backend.progress()

@@ -1,4 +1,5 @@
--- ARGV: job, payload, tenant, cost / weight, band, jobs at most, bytes at most, milliseconds to wait at most
+-- ARGV: job, payload, tenant, cost / weight, band, jobs at most, bytes at most, milliseconds to wait at most,
+-- choices
 -- Returns {verdict, jobs ahead}; verdict is 'queued', 'full' or 'no_workers'. Calling it again for one job changes nothing.
 local job, payload, tenant, share, band = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 if redis.call('HEXISTS', places, job) == 1 then
@@ -20,7 +21,7 @@ local tag = string.format('%.17g', start)
 
 redis.call('HSET', jobs, job, payload)
 redis.call('INCRBY', bytes, #payload)
-redis.call('HSET', places, job, string.format('%d %d %d %s', now, now + tonumber(ARGV[8]), band, tag))
+redis.call('HSET', places, job, string.format('%d %d %d %s %s', now, now + tonumber(ARGV[8]), band, tag, ARGV[9]))
 redis.call('ZADD', bands[band], tag, job)
 redis.call('LPUSH', bell, 1)
 redis.call('LTRIM', bell, 0, 63)

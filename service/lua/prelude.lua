@@ -2,7 +2,7 @@
 --
 --   bands[b]   ZSET   queued job -> start tag; band 1 is served before band 2
 --   jobs       HASH   job -> payload; a job whose payload is gone has been cancelled
---   places     HASH   job -> "enqueued_ms deadline_ms band tag": where a job goes when it is handed back
+--   places     HASH   job -> "enqueued_ms deadline_ms band tag choices": where a job goes when it is handed back
 --   epochs     HASH   job -> number of claims, the fencing token
 --   attempts   HASH   job -> claims that ended with a lost worker, and the one under way
 --   leases     ZSET   claimed job -> time its lease runs out (ms)
@@ -56,7 +56,7 @@ local function hand_back(job)
     forget(job)
     return
   end
-  local band, tag = place:match('^%d+ %d+ (%d+) (%S+)$')
+  local band, tag = place:match('^%d+ %d+ (%d+) (%S+)')
   redis.call('ZADD', bands[tonumber(band)], tag, job)
   redis.call('LPUSH', bell, 1)
 end

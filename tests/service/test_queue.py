@@ -9,7 +9,7 @@ import pytest
 
 from service.connection import Client, connect
 from service.errors import Contended, Unavailable
-from service.messages import Job
+from service.messages import Job, Turn
 from service.queue import Bounds, Claim, Control, Holding, Lost, Queue, Verdict
 
 ROOM = Bounds(jobs=100, bytes=1_000_000, wait=60)
@@ -37,7 +37,7 @@ def job(name: str, **fields: object) -> Job:
 
 
 async def claim(queue: Queue, free: int = 100, worker: str = "first", lease: float = LEASE) -> list[Claim]:
-    return await queue.claim(worker, free, lease, attempts_max=3)
+    return (await queue.claim(worker, free, lease, attempts_max=3)).claims
 
 
 def names(claims: list[Claim]) -> list[str]:
@@ -304,3 +304,21 @@ async def test_a_renewal_rings_for_a_job_whose_bell_nobody_answered(queue: Queue
     await queue.renew("first", LEASE, 0.0, [])
     assert await queue.listen(blocking, block=5)
     await blocking.aclose()
+
+
+async def test_a_slot_holds_one_choice_and_a_job_with_more_waits_for_as_many(queue: Queue) -> None:
+    await queue.enqueue(job("wide", choices=3), ROOM)
+    await queue.enqueue(job("slim"), ROOM)
+    assert await queue.claim("first", 2, LEASE, 3) == ([], True)
+    claims, held_up = await queue.claim("first", 3, LEASE, 3)
+    assert (names(claims), held_up) == (["wide"], False)
+    assert names(await claim(queue, free=1)) == ["slim"]
+
+
+async def test_an_answer_to_a_worker_is_bounded_in_bytes(queue: Queue) -> None:
+    large = Turn("user", "x" * 5_000_000)
+    for name in "abc":
+        await queue.enqueue(job(name, conversation=(large,)), Bounds(jobs=9, bytes=10**9, wait=60))
+    claims, held_up = await queue.claim("first", 100, LEASE, 3)
+    assert (names(claims), held_up) == (["a"], True)
+    assert names((await queue.claim("first", 100, LEASE, 3)).claims) == ["b"]

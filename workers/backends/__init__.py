@@ -16,7 +16,7 @@ class Backend(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many jobs it runs at once."""
+        """How many choices of jobs it runs at once."""
         ...
 
     @property

@@ -6,12 +6,15 @@
 - A paused sequence leaves the batch, and comes back with its context to be recomputed, as a pre-empted one does.
 - A job that comes from another worker goes on where its gateway is: what was generated is recomputed as a prompt is.
 - When nobody takes its events, the engines soon stand still. They do not make up for it later.
+- A choice is written when its turn comes, a few at a time: many long ones at once must not hold up what is due.
 - It says how late it is: an emulator that cannot keep up gives wrong speeds, and must not do so silently.
 """
 
 import asyncio
+import logging
 import math
 import random
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,7 +26,10 @@ from workers.backends import Emit
 from workers.content import Script, compose
 from workers.engine import Engine, Limits, NeverFits, Progress, Sequence
 
+log = logging.getLogger(__name__)
+
 _BACKLOG = 0.25  # s that the engines run on while their events are not taken
+_PLACING = 0.005  # s in a row for writing and placing choices; a long one alone may take 25 ms
 _CLOCK_GRAIN = 0.001  # s; a wake-up earlier than the event loop can tell apart would only spin
 
 
@@ -43,15 +49,29 @@ class _Choice:
 
 @dataclass(slots=True)
 class _Run:
-    """A job being served."""
+    """A job being served; `choices` are those placed so far. `before` are tokens that an earlier worker has sent."""
 
     job: Job
     epoch: int
+    arrival: float
+    before: tuple[int, ...]
     choices: list[_Choice] = field(default_factory=list)
     paused: bool = False
 
+    @property
+    def placed(self) -> bool:
+        return len(self.choices) == self.job.choices
+
+    @property
+    def ended(self) -> bool:
+        return self.placed and all(choice.ended for choice in self.choices)
+
     def usage(self) -> Usage:
-        return Usage(prompt=self.job.prompt_tokens, completion=sum(choice.out for choice in self.choices))
+        generated = sum(choice.out for choice in self.choices) + sum(self.before[len(self.choices) :])
+        return Usage(prompt=self.job.prompt_tokens, completion=generated)
+
+    def sent(self) -> list[int]:
+        return [*(choice.sent for choice in self.choices), *self.before[len(self.choices) :]]
 
 
 @dataclass(slots=True)
@@ -79,6 +99,7 @@ class Emulated:
         self._runs: dict[str, _Run] = {}
         self._choices: dict[str, _Choice] = {}
         self._held: dict[str, _Choice] = {}  # choices with tokens out that wait for the next tick
+        self._unplaced: deque[_Run] = deque()  # jobs with choices to place
         self._outgoing: list[Event] = []  # must not wait
         self._begun: list[Event] = []  # may wait for the next tick; always told first
         self._emitting: list[Event] = []  # may or may not have arrived
@@ -101,25 +122,14 @@ class Emulated:
         return mean
 
     def submit(self, job: Job, epoch: int, queued: float, progress: tuple[int, ...] = ()) -> None:
-        run = _Run(job, epoch)
         arrival = self._now() + (0 if progress else self._frontend(job))
-        try:
-            for index in range(job.choices):
-                self._place(run, index, arrival, progress[index] if progress else 0)
-        except NeverFits as error:
-            self._end(run)
-            self._outgoing.append(Failed(job.id, epoch, Failure.BACKEND, str(error)))
-        except BaseException:
-            self._end(run)
-            raise
-        else:
-            self._runs[job.id] = run
-            self._begun.append(Started(job.id, epoch, queued))
-            self._outgoing += self._ended_before(run)
+        run = self._runs[job.id] = _Run(job, epoch, arrival, progress or (0,) * job.choices)
+        self._begun.append(Started(job.id, epoch, queued))
+        self._unplaced.append(run)
         self._wake.set()
 
     def progress(self) -> dict[str, list[int]]:
-        sent = {job: [choice.sent for choice in run.choices] for job, run in self._runs.items()}
+        sent = {job: run.sent() for job, run in self._runs.items()}
         for event in self._emitting:
             if isinstance(event, Delta) and event.job in sent:
                 tokens = sent[event.job]
@@ -164,6 +174,7 @@ class Emulated:
     async def run(self, emit: Emit) -> None:
         while True:
             await self._sleep_until(self._next_wake())
+            self._place_some()
             now = self._now()
             events = self._collect(now)
             self._report(events, now)
@@ -179,7 +190,7 @@ class Emulated:
 
     def _next_wake(self) -> float:
         """When the next token has to go out, or a gauge to fall; infinity while there is nothing to do."""
-        if self._outgoing:
+        if self._outgoing or self._unplaced:
             return -math.inf
         changes = [replica.engine.next_event() for replica in self._replicas]
         if self._held or self._begun:
@@ -201,8 +212,7 @@ class Emulated:
     def _collect(self, now: float) -> list[Event]:
         """Everything to be told at `now`, in an order that keeps each job's grammar."""
         choices = self._choices
-        events, begun = self._begun + self._outgoing, bool(self._begun)
-        self._begun, self._outgoing = [], []
+        events, self._outgoing = self._outgoing, []
         for replica in self._replicas:
             for progress in replica.engine.advance(now):
                 choice = choices[progress.id]
@@ -211,10 +221,13 @@ class Emulated:
                     self._held[progress.id] = choice
                 else:
                     events += self._at_once(choice, progress, now)
-        if now >= self._tick and (self._held or begun):
+        ticks = now >= self._tick and bool(self._held or self._begun)
+        if ticks:
             held, self._held = self._held, {}
             events += [self._delta(choice) for choice in held.values()]
             self._tick = now + self._flush_every
+        if events or ticks:
+            events, self._begun = self._begun + events, []
         return events
 
     def _at_once(self, choice: _Choice, progress: Progress, now: float) -> Iterator[Event]:
@@ -226,10 +239,12 @@ class Emulated:
             return
         choice.ended = True
         yield self._delta(choice)
-        run = choice.run
-        if all(each.ended for each in run.choices):
-            self._end(run)
-            yield Finished(run.job.id, run.epoch, run.usage())
+        if choice.run.ended:
+            yield self._finish(choice.run)
+
+    def _finish(self, run: _Run) -> Finished:
+        self._end(run)
+        return Finished(run.job.id, run.epoch, run.usage())
 
     def _delta(self, choice: _Choice) -> Delta:
         start, choice.sent = choice.sent, choice.out
@@ -238,23 +253,43 @@ class Emulated:
         finish = script.finish if choice.ended else None
         return Delta(run.job.id, run.epoch, choice.index, start, choice.out - start, text, finish)
 
-    def _ended_before(self, run: _Run) -> Iterator[Event]:
-        """What is left to say of choices of which an earlier worker has sent every token."""
-        yield from (self._delta(choice) for choice in run.choices if choice.ended)
-        if all(choice.ended for choice in run.choices):
-            self._end(run)
-            yield Finished(run.job.id, run.epoch, run.usage())
+    def _place_some(self) -> None:
+        """Place the choices that wait for it, in order, for as long as what is due can wait."""
+        until = self._clock() + _PLACING
+        while self._unplaced and self._clock() < until:
+            run = self._unplaced[0]
+            if self._runs.get(run.job.id) is run:
+                try:
+                    self._place(run)
+                except Exception as error:  # noqa: BLE001 - one job's fault must not take the worker with it
+                    self._refuse(run, error)
+            if run.placed or self._runs.get(run.job.id) is not run:
+                self._unplaced.popleft()
 
-    def _place(self, run: _Run, index: int, arrival: float, sent: int) -> None:
+    def _place(self, run: _Run) -> None:
+        """The next choice of the job. Raises NeverFits."""
+        index = len(run.choices)
+        sent = run.before[index]
         replica = min(self._replicas, key=lambda replica: replica.sequences)
         script = compose(run.job, index)
-        ended = sent == script.tokens
-        choice = _Choice(f"{run.job.id}/{index}", run, index, script, replica, out=sent, sent=sent, ended=ended)
-        if not ended:
-            replica.engine.add(self._sequence(choice, arrival))
+        choice = _Choice(f"{run.job.id}/{index}", run, index, script, replica, out=sent, sent=sent)
+        if sent == script.tokens:  # an earlier worker has sent every token, but maybe not that it was the last
+            choice.ended = True
+            self._outgoing.append(self._delta(choice))
+        elif not run.paused:
+            replica.engine.add(self._sequence(choice, run.arrival))
         replica.sequences += 1
         run.choices.append(choice)
         self._choices[choice.id] = choice
+        if run.ended:
+            self._outgoing.append(self._finish(run))
+
+    def _refuse(self, run: _Run, error: Exception) -> None:
+        if not isinstance(error, NeverFits):
+            log.exception("job %s cannot be taken up", run.job.id)
+        why = str(error) if isinstance(error, NeverFits) else f"The request cannot be served ({type(error).__name__})."
+        self._end(run)
+        self._outgoing.append(Failed(run.job.id, run.epoch, Failure.BACKEND, why))
 
     def _sequence(self, choice: _Choice, arrival: float) -> Sequence:
         job = choice.run.job
