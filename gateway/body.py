@@ -1,37 +1,99 @@
-"""Reads a request's body: JSON by its own account, whole, up to a size, and without a long silence."""
+"""Reads request bodies: JSON by their own account, whole, up to a size each and a size together, and within a time.
+
+A gateway whose bodies have no room together would die of what many clients send at once; one that parsed them all
+where they come would hold up every stream meanwhile.
+"""
 
 import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Self, TypeVar
 
 from fastapi import Request
 
-from service.errors import BodyTooLarge, RequestTimeout, UnsupportedMedia
+from service.errors import BodyTooLarge, Contended, RequestTimeout, UnsupportedMedia
 
-_SILENCE_MAX = 30.0  # s without a byte of a body that is not complete
+_PATIENCE = 60.0  # s from a request's head to the end of its body, however the body comes
+_LARGE = 256 * 1024  # bytes; a larger body takes milliseconds to parse and to count, during which no token would go out
+
+_Parsed = TypeVar("_Parsed")
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """The whole body.
+class Bodies:
+    """What one gateway holds of bodies. Invariant: `held` is the sum of the rooms in use, and at most `together`."""
 
-    Raises UnsupportedMedia, RequestTimeout, and BodyTooLarge as soon as more than `limit` bytes are announced or have
-    come; starlette.requests.ClientDisconnect when the client leaves before the end.
-    """
-    _check_kind(request)
-    announced = request.headers.get("content-length", "0")
-    if announced.isdigit() and int(announced) > limit:
-        raise _too_large(limit)
-    parts, size = [], 0
-    clock = asyncio.get_running_loop().time
-    try:
-        async with asyncio.timeout(_SILENCE_MAX) as patience:
-            async for part in request.stream():
-                size += len(part)
-                if size > limit:
-                    raise _too_large(limit)
-                parts.append(part)
-                patience.reschedule(clock() + _SILENCE_MAX)
-    except TimeoutError:
-        raise RequestTimeout(f"No more of the request's body came for {_SILENCE_MAX:.0f} seconds.") from None
-    return b"".join(parts)
+    def __init__(self, each: int, together: int) -> None:
+        self.each = each
+        self.held = 0
+        self._together = together
+        self._large = asyncio.Lock()
+
+    def room(self) -> "Room":
+        """For one body, from its first byte until nothing made of it is kept here any more."""
+        return Room(self)
+
+    def take(self, size: int) -> None:
+        """Raises Contended when others hold too much."""
+        if self.held + size > self._together:
+            raise Contended(
+                "This server is receiving as many large requests as it can hold. Please try again in 1s.",
+                reason="bodies",
+                retry_after=1,
+            )
+        self.held += size
+
+    def give_back(self, size: int) -> None:
+        self.held -= size
+
+    def turn(self, body: bytes) -> AbstractAsyncContextManager[None]:
+        """To be held while a body is parsed and counted: large ones go one at a time, small ones at once."""
+        return self._large if len(body) > _LARGE else nullcontext()
+
+
+class Room:
+    """What one body takes. Leaving it gives all of it back."""
+
+    __slots__ = ("_bodies", "_size")
+
+    def __init__(self, bodies: Bodies) -> None:
+        self._bodies = bodies
+        self._size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bodies.give_back(self._size)
+        self._size = 0
+
+    async def read(self, request: Request) -> bytes:
+        """The whole body.
+
+        Raises UnsupportedMedia, RequestTimeout, Contended, and BodyTooLarge as soon as more bytes are announced or have
+        come than one body may have; starlette.requests.ClientDisconnect when the client leaves before the end.
+        """
+        _check_kind(request)
+        limit = self._bodies.each
+        announced = request.headers.get("content-length", "0")
+        if announced.isdigit() and int(announced) > limit:
+            raise _too_large(limit)
+        parts = []
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                async for part in request.stream():
+                    if self._size + len(part) > limit:
+                        raise _too_large(limit)
+                    self._bodies.take(len(part))
+                    self._size += len(part)
+                    parts.append(part)
+        except TimeoutError:
+            raise RequestTimeout(f"The request's body was not complete after {_PATIENCE:.0f} seconds.") from None
+        return b"".join(parts)
+
+
+async def parsed(body: bytes, parse: Callable[[bytes], _Parsed]) -> _Parsed:
+    """What `parse` makes of a body; of a large one beside the event loop."""
+    return await asyncio.to_thread(parse, body) if len(body) > _LARGE else parse(body)
 
 
 def _check_kind(request: Request) -> None:

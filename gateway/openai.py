@@ -4,6 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +14,7 @@ from starlette.responses import Response
 
 from gateway.admission import Admission, Ask, account_of
 from gateway.answers import Stream, Whole
-from gateway.body import read_body
+from gateway.body import Bodies, parsed
 from gateway.exchange import Exchange
 from gateway.relay import Relay
 from service.errors import RequestTimeout, ServiceError
@@ -81,14 +82,18 @@ def routes(
     settings: Settings, catalog: Catalog, admission: Admission, relay: Relay, queues: dict[str, Queue]
 ) -> APIRouter:
     router = APIRouter()
+    bodies = Bodies(settings.body_max, settings.bodies_max)
 
     @router.post("/v1/chat/completions")
     async def chat_completions(request: Request) -> Response:
         arrived = asyncio.get_running_loop().time()
-        call = openai_chat.parse(await read_body(request, settings.body_max))
-        ticket = await admission.admit(_ask(call, request), prefix="chatcmpl-")
-        exchange = Exchange(settings, relay, ticket, arrived)
-        await exchange.submit(queues[ticket.pool.name])
+        with bodies.room() as room:
+            body = await room.read(request)
+            async with bodies.turn(body):
+                call, ask = await parsed(body, partial(_read, request))
+                ticket = await admission.admit(ask, prefix="chatcmpl-")
+            exchange = Exchange(settings, relay, ticket, arrived)
+            await exchange.submit(queues[ticket.pool.name])
         head = openai_chat.Head(
             ticket.job.id, int(time.time()), ticket.job.model, ticket.offer.reported_as, ticket.fingerprint
         )
@@ -106,6 +111,11 @@ def routes(
         return answer(_model(find(catalog, name)))
 
     return router
+
+
+def _read(request: Request, body: bytes) -> tuple[openai_chat.ChatRequest, Ask]:
+    call = openai_chat.parse(body)
+    return call, _ask(call, request)
 
 
 def _ask(call: openai_chat.ChatRequest, request: Request) -> Ask:

@@ -48,7 +48,7 @@ from service.slots import Slot, vacant
 
 Outcome = Literal["ok", "cancelled", "stalled", "failed", "rejected"]
 
-REASONS = frozenset({"draining", "lost", "no_workers", "queue_deadline", "queue_full", "redis", *Failure})
+REASONS = frozenset({"bodies", "draining", "lost", "no_workers", "queue_deadline", "queue_full", "redis", *Failure})
 
 
 # ---- What there is --------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ class Settings:
     log_level: str = "warning"
 
     body_max: int = 32 * 1024 * 1024
+    bodies_max: int = 128 * 1024 * 1024  # bodies one gateway holds at once, from their first byte until they are queued
     queue_bytes_max: int = 1024 * 1024 * 1024  # bodies of one pool in Redis, queued and running
     mailbox_max: int = 256 * 1024  # undelivered text of one request; beyond: its stream fails
     mailbox_pause: int = 8 * 1024  # undelivered text at which its sequence is paused; it goes on when that is read
@@ -61,6 +62,8 @@ class Settings:
             raise SettingsError("a port lies between 0 and 65535")
         if not 0 < self.mailbox_pause <= self.mailbox_max:
             raise SettingsError("FASTMODE_MAILBOX_PAUSE must be positive and at most FASTMODE_MAILBOX_MAX")
+        if self.bodies_max < self.body_max:
+            raise SettingsError("FASTMODE_BODIES_MAX must be at least FASTMODE_BODY_MAX: the largest body has to fit")
         if self.lease < 0.1:
             raise SettingsError("FASTMODE_LEASE below 0.1 s would lose jobs to scheduling noise")
 

@@ -332,15 +332,18 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_no_trace(service:
     assert http.post(PATH, json=GOOD).status_code == 200
 
 
-async def test_a_body_that_stops_coming_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body, "_SILENCE_MAX", 0.01)
-    parts = iter([{"type": "http.request", "body": b"{", "more_body": True}])
+async def test_a_body_that_trickles_in_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even while it still grows."""
+    monkeypatch.setattr(body, "_PATIENCE", 0.05)
 
     async def receive() -> Any:
-        return next(parts, None) or await asyncio.Event().wait()
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b"{", "more_body": True}
 
-    with pytest.raises(RequestTimeout):
-        await body.read_body(Request({"type": "http", "headers": []}, receive), 10)
+    bodies = body.Bodies(each=1000, together=1000)
+    with pytest.raises(RequestTimeout), bodies.room() as room:
+        await room.read(Request({"type": "http", "headers": []}, receive))
+    assert bodies.held == 0
 
 
 def connection(service: Service) -> socket.socket:
