@@ -10,7 +10,7 @@ take over, with a deadline.
 """
 
 import asyncio
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -26,6 +26,7 @@ from service.settings import Settings
 from service.wire import sse
 
 RAW_SEND = "fastmode.raw_send"  # scope key: the server's own send, without the layers the framework wraps around it
+ABORT = "fastmode.abort"  # key of the scope's state: ends the connection at once, whatever is buffered for it
 
 
 class Encoder(Protocol):
@@ -56,17 +57,34 @@ class _Attended(Response):
         self._dialect = dialect
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with _Attendance(self._exchange, receive) as attendance:
-            await self._answer(scope, attendance, scope.get(RAW_SEND, send))
+        self._send = scope.get(RAW_SEND, send)
+        async with _Attendance(self._exchange, receive, scope["state"][ABORT]) as attendance:
+            await self._answer(scope, attendance)
 
-    async def _answer(self, scope: Scope, attendance: "_Attendance", send: Send) -> None:
+    async def _answer(self, scope: Scope, attendance: "_Attendance") -> None:
         raise NotImplementedError
+
+    async def _refuse(self, scope: Scope, attendance: "_Attendance", error: ServiceError) -> None:
+        await self._dialect.refusal(error)(scope, _never, partial(self._write, attendance))
+
+    async def _write(self, attendance: "_Attendance", message: Message) -> None:
+        """A client that does not read for too long is gone."""
+        suspended = _drive(self._send(message))
+        if suspended is not None:
+            await self._finish_writing(attendance, suspended)
+
+    async def _finish_writing(self, attendance: "_Attendance", suspended: "_Suspended") -> None:
+        try:
+            async with asyncio.timeout(self._settings.stall_max):
+                await suspended
+        except TimeoutError:
+            attendance.stalled()
 
 
 class Whole(_Attended):
     """One body, when every choice has finished."""
 
-    async def _answer(self, scope: Scope, attendance: "_Attendance", send: Send) -> None:
+    async def _answer(self, scope: Scope, attendance: "_Attendance") -> None:
         exchange = self._exchange
         choices = exchange.ticket.job.choices
         texts: list[list[bytes]] = [[] for _ in range(choices)]
@@ -79,13 +97,15 @@ class Whole(_Attended):
         if attendance.gone:
             return
         if exchange.error is not None or exchange.usage is None:
-            await self._dialect.refusal(exchange.error or Broken("The response is incomplete."))(scope, _never, send)
+            await self._refuse(scope, attendance, exchange.error or Broken("The response is incomplete."))
             return
         body = self._dialect.whole([b"".join(pieces) for pieces in texts], finishes, exchange.usage)
         length = (b"content-length", str(len(body)).encode())
         headers = [(b"content-type", b"application/json"), length, *self._dialect.headers()]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await self._write(attendance, {"type": "http.response.start", "status": 200, "headers": headers})
+        await self._write(attendance, {"type": "http.response.body", "body": body, "more_body": True})
+        if not attendance.gone:  # the server waits for what was written before, and this is what it waits with
+            await self._write(attendance, {"type": "http.response.body", "body": b""})
 
 
 class Stream(_Attended):
@@ -97,13 +117,12 @@ class Stream(_Attended):
         self._suspended: _Suspended | None = None
         self._closed = False
 
-    async def _answer(self, scope: Scope, attendance: "_Attendance", send: Send) -> None:
-        self._send = send
+    async def _answer(self, scope: Scope, attendance: "_Attendance") -> None:
         first = await self._await_first(attendance)
         if attendance.gone:
             return
         if self._exchange.error is not None and not attendance.begun:
-            await self._dialect.refusal(self._exchange.error)(scope, _never, send)
+            await self._refuse(scope, attendance, self._exchange.error)
             return
         await self._begin(attendance)
         body = self._encoder.opening() + self._encode(first)
@@ -156,19 +175,6 @@ class Stream(_Attended):
             self._exchange.box.sink = None
             self._exchange.box.wake.set()
 
-    async def _write(self, attendance: "_Attendance", message: Message) -> None:
-        """A client that does not read for too long is gone."""
-        suspended = _drive(self._send(message))
-        if suspended is not None:
-            await self._finish_writing(attendance, suspended)
-
-    async def _finish_writing(self, attendance: "_Attendance", suspended: "_Suspended") -> None:
-        try:
-            async with asyncio.timeout(self._settings.stall_max):
-                await suspended
-        except TimeoutError:
-            attendance.stalled(self._send)
-
     def _encode(self, events: list[Event]) -> bytes:
         encoder, exchange = self._encoder, self._exchange
         if len(events) == 1 and type(events[0]) is Delta and exchange.error is None:
@@ -188,13 +194,14 @@ class Stream(_Attended):
 class _Attendance:
     """Watches one client and one exchange. Invariant: on exit the exchange has been settled, once."""
 
-    def __init__(self, exchange: Exchange, receive: Receive) -> None:
+    def __init__(self, exchange: Exchange, receive: Receive, abort: Callable[[], None]) -> None:
         self.gone = False
         self.begun = False
         self._stalled = False
         self._exchange = exchange
         self._box = exchange.box
         self._receive = receive
+        self._abort = abort
         self._clock = asyncio.get_running_loop().time
 
     async def __aenter__(self) -> Self:
@@ -238,12 +245,10 @@ class _Attendance:
         elif not box and exchange.patience(self._clock()) <= 0:
             exchange.error = exchange.give_up()
 
-    def stalled(self, send: Send) -> None:
+    def stalled(self) -> None:
         """Cut off a client that does not read: what is buffered for it would otherwise be kept for ever."""
         self.gone = self._stalled = True
-        transport = getattr(getattr(send, "__self__", None), "transport", None)
-        if transport is not None:
-            transport.abort()
+        self._abort()
 
     async def _until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

@@ -1,10 +1,13 @@
-"""The server's HTTP protocol, but for one thing: whoever does not speak HTTP gets an error in the dialect, too.
+"""The server's HTTP protocol, but for two things.
 
-What cannot be parsed has no path that could tell dialects apart; the answer is OpenAI's.
+- Whoever does not speak HTTP gets an error in the dialect, too. What cannot be parsed has no path that could tell
+  dialects apart; the answer is OpenAI's.
+- Connections can be ended although something is buffered for them: by answers, and when they have been idle for long.
 """
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from gateway.answers import ABORT
 from gateway.openai import request_id
 from service.errors import InvalidRequest
 from service.wire.openai_errors import envelope
@@ -12,6 +15,14 @@ from service.wire.openai_errors import envelope
 
 class Protocol(HttpToolsProtocol):
     """To be given to uvicorn as its `http`."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["state"][ABORT] = self.transport.abort
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Who has still not read the end of the last answer never will; closing would wait for it."""
+        self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
         body = envelope(InvalidRequest(msg, code="invalid_http"))
