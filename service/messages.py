@@ -31,8 +31,7 @@ class Turn(msgspec.Struct, array_like=True, frozen=True):
 class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """One admitted request. Everything a backend needs to serve it, and nothing of a dialect.
 
-    `band` 0 is served first. `cost` is what fair queueing charges the tenant: expected tokens. `deadline` is the
-    Unix time (s) at which a job still queued is refused.
+    `band` 0 is served first. Within a band, fair queueing charges the tenant `cost` / `weight`, in expected tokens.
     """
 
     id: str
@@ -44,7 +43,6 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     band: int = 1
     cost: float = 1.0
     weight: float = 1.0
-    deadline: float = 0.0
     conversation: tuple[Turn, ...] = ()
     prompt_tokens: int = 1
     max_tokens: int | None = None

