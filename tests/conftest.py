@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fleet import Fleet
 from hypothesis import HealthCheck, settings
-from pools import Pool
+from pools import HASTY, IMPATIENT, NARROW, READER, STALL_MAX, SWIFT, catalog
 
 from fastmode import embedded
 from fastmode.up import Service, prepare
@@ -20,7 +20,6 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 StartService = Callable[..., Service]
-StartFleet = Callable[..., Fleet]
 
 
 @pytest.fixture(scope="session", params=["valkey-server", "redis-server"])
@@ -64,28 +63,19 @@ def module_stack() -> Iterator[StartService]:
         yield start
 
 
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[StartFleet]:
-    """Processes that the test starts, freezes and kills itself: `fleet(pool, FASTMODE_LEASE="1")` has none yet."""
-    with _fleets(tmp_path) as start:
-        yield start
+@pytest.fixture(scope="session")
+def steady(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service with a pool for every way to wait, to which nothing happens but clients. For tests about those."""
+    pools = catalog(tmp_path_factory.mktemp("steady"), SWIFT, NARROW, HASTY, READER)
+    with _stacks() as start:
+        yield start(catalog=pools, FASTMODE_STALL_MAX=str(STALL_MAX), FASTMODE_KEEPALIVE_EVERY="0.2")
 
 
-@pytest.fixture(scope="module")
-def module_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartFleet]:
-    """As `fleet`, for processes that outlive a test of a module."""
-    with _fleets(tmp_path_factory.mktemp("fleet")) as start:
-        yield start
-
-
-@contextmanager
-def _fleets(directory: Path) -> Iterator[StartFleet]:
-    with ExitStack() as opened:
-
-        def start(*pools: Pool, **variables: str) -> Fleet:
-            return opened.enter_context(Fleet(directory, _bare_environ(), _free_port(), *pools, **variables))
-
-        yield start
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A service that loses patience soon, whose processes tests start, freeze and kill. Each calls `up` first."""
+    with Fleet(tmp_path_factory.mktemp("fleet"), _bare_environ(), _free_port(), SWIFT, **IMPATIENT) as started:
+        yield started
 
 
 @contextmanager

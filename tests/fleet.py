@@ -19,6 +19,7 @@ from pools import Pool, catalog
 from fastmode import embedded
 from fastmode.child import Child, Lair
 from fastmode.stack import processes
+from service.connection import connect
 
 START, STOP = 30.0, 30.0  # s; seconds are usual
 
@@ -50,8 +51,7 @@ class Fleet:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for child in self._children:
-            kill(child)
+        self.down()
         self._lair.close()
         assert not any("Traceback" in line for line in self.said), "\n".join(self.said)
 
@@ -74,8 +74,16 @@ class Fleet:
         """A store, and exactly so many gateways and workers of a pool that are ready: those that live, and others."""
         self.store()
         both = self._exactly(gateways, "gateway"), self._exactly(workers, f"worker {pool}")
+        await until(lambda: self._has_heard_of(both[1], pool), "all workers have reported", START)
         await self.ready(**{pool: workers})
         return both
+
+    async def _has_heard_of(self, workers: list[Child], pool: str) -> bool:
+        """One that was killed counts for a lease; so numbers alone do not tell."""
+        store = connect(self.redis_url, timeout=5)
+        names = [str(name).split("-")[-2] for name in await store.zrange(f"fm:{{{pool}}}:workers", 0, -1)]
+        await store.aclose()
+        return all(_pids(worker) and _pids(worker)[0] in names for worker in workers)
 
     def _exactly(self, count: int, role: str) -> list[Child]:
         living = self._living(role)
@@ -85,6 +93,11 @@ class Fleet:
 
     def _living(self, role: str) -> list[Child]:
         return [child for child in self._children if child.name == role and child.running]
+
+    def down(self) -> None:
+        """Every process is killed."""
+        for child in self._children:
+            kill(child)
 
     async def ready(self, **workers: int) -> None:
         """Until a gateway says so, with as many workers in each pool."""
@@ -114,8 +127,13 @@ class Fleet:
 
 def pid(child: Child) -> int:
     """Of the process itself, behind its guard."""
-    (only,) = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+    (only,) = _pids(child)
     return int(only)
+
+
+def _pids(child: Child) -> list[str]:
+    """None before the guard has come so far."""
+    return Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
 
 
 def kill(child: Child) -> None:

@@ -25,6 +25,22 @@ class Pool:
     output_price: float = 2.0
 
 
+SWIFT = Pool(name="swift", prefill=20_000)
+NARROW = Pool(name="narrow", slots=1, queue=4)
+HASTY = Pool(name="hasty", slots=1, wait=0.5)
+READER = Pool(name="reader", prefill=100)
+
+# s; what takes a minute by default, and has to be waited for in a test
+STALL_MAX = 2.0
+LEASE, REPLY_TTL, GRACE, DRAIN_DELAY = 0.8, 2.0, 2.0, 0.5
+IMPATIENT = {
+    "FASTMODE_LEASE": str(LEASE),
+    "FASTMODE_REPLY_TTL": str(REPLY_TTL),
+    "FASTMODE_GRACE": str(GRACE),
+    "FASTMODE_DRAIN_DELAY": str(DRAIN_DELAY),
+}
+
+
 def catalog(directory: Path, *pools: Pool) -> Path:
     path = directory / "catalog.toml"
     path.write_text(_SHARED + "".join(map(_pool, pools)))

@@ -4,34 +4,26 @@ from collections.abc import AsyncIterator
 
 import pytest
 from calls import post
-from conftest import StartFleet
 from evidence import clean, idle, until
 from fleet import Fleet, freeze, thaw
-from pools import Pool
 
 from service.connection import Client, connect
 from service.messages import Job, Started, encode_events
 from service.queue import Bounds, Queue
 
-SWIFT = Pool(name="swift", rate=1000)
 LONG = 50_000
 
 
-@pytest.fixture(scope="module")
-def service(module_fleet: StartFleet) -> Fleet:
-    return module_fleet(SWIFT, FASTMODE_LEASE="1", FASTMODE_REPLY_TTL="1")
-
-
 @pytest.fixture
-async def store(service: Fleet) -> AsyncIterator[Client]:
-    await service.up("swift")
-    client = connect(service.redis_url, timeout=5)
+async def store(fleet: Fleet) -> AsyncIterator[Client]:
+    await fleet.up("swift")
+    client = connect(fleet.redis_url, timeout=5)
     yield client
     await until(lambda: clean(client, "swift"), "nothing is left in the queue")
     await client.aclose()
 
 
-async def test_a_job_that_starts_although_nobody_waits_for_it_is_cancelled(service: Fleet, store: Client) -> None:
+async def test_a_job_that_starts_although_nobody_waits_for_it_is_cancelled(fleet: Fleet, store: Client) -> None:
     """Its cancel may have come before the job itself, when Redis was slow to carry out what had been given up."""
     job = Job(
         id="nobody's",
@@ -47,8 +39,8 @@ async def test_a_job_that_starts_although_nobody_waits_for_it_is_cancelled(servi
     await until(lambda: clean(store, "swift"), "it is forgotten, long before it could have finished")
 
 
-async def test_a_flush_that_cannot_be_read_concerns_nobody_else(service: Fleet, store: Client) -> None:
-    async with post(service.base_url, "swift", 1000) as call:
+async def test_a_flush_that_cannot_be_read_concerns_nobody_else(fleet: Fleet, store: Client) -> None:
+    async with post(fleet.base_url, "swift", 1000) as call:
         heard = await call.pieces(10)
         for frame in (b"of another version", encode_events([Started("x", 1, 0.0)])[:-1], b""):
             await store.xadd(f"fm:reply:{{{await reply_stream(store)}}}", {"f": frame})
@@ -57,10 +49,10 @@ async def test_a_flush_that_cannot_be_read_concerns_nobody_else(service: Fleet, 
     assert len(heard.pieces) == 1000
 
 
-async def test_a_gateway_that_was_frozen_ends_its_streams_with_an_error(service: Fleet, store: Client) -> None:
+async def test_a_gateway_that_was_frozen_ends_its_streams_with_an_error(fleet: Fleet, store: Client) -> None:
     """Its reply stream has expired, and the workers have dropped its jobs."""
-    [gateway], _ = await service.up("swift")
-    async with post(service.base_url, "swift", LONG) as call:
+    [gateway], _ = await fleet.up("swift")
+    async with post(fleet.base_url, "swift", LONG) as call:
         heard = await call.pieces(10)
         freeze(gateway)
         await until(lambda: has_no_replies(store), "its reply stream is gone")
@@ -69,10 +61,10 @@ async def test_a_gateway_that_was_frozen_ends_its_streams_with_an_error(service:
         heard = await call.rest(heard)
     assert heard.error is not None
     assert not heard.done
-    await service.ready(swift=1)
-    async with post(service.base_url, "swift", 5) as call:
+    await fleet.ready(swift=1)
+    async with post(fleet.base_url, "swift", 5) as call:
         assert (await call.rest()).done
-    await until(lambda: idle(service), "all gauges are zero")
+    await until(lambda: idle(fleet), "all gauges are zero")
 
 
 async def reply_stream(store: Client) -> str:

@@ -1,58 +1,48 @@
 """Requests that wait, or would: keep-alives while they do, and a reason when there is no room, no time or nobody."""
 
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 
-import pytest
 from calls import post
 from evidence import idle, scrape, until
-from pools import Pool, catalog
+from pools import NARROW
 
 from fastmode.up import Service
 
-PATIENT = Pool(name="patient", slots=1, queue=2, wait=60)
-HASTY = Pool(name="hasty", slots=1, wait=0.5)
 LONG = 50_000  # tokens; holds a slot until its client leaves
 
 
-@pytest.fixture(scope="module")
-def service(module_stack: Callable[..., Service], tmp_path_factory: pytest.TempPathFactory) -> Service:
-    pools = catalog(tmp_path_factory.mktemp("catalog"), PATIENT, HASTY)
-    return module_stack(catalog=pools, FASTMODE_KEEPALIVE_EVERY="0.2")
-
-
-async def test_a_full_queue_refuses_and_says_when_to_come_again(service: Service) -> None:
-    before = await scrape(service)
+async def test_a_full_queue_refuses_and_says_when_to_come_again(steady: Service) -> None:
+    before = await scrape(steady)
     async with AsyncExitStack() as opened:
-        first = await opened.enter_async_context(post(service.base_url, "patient", LONG))
+        first = await opened.enter_async_context(post(steady.base_url, "narrow", LONG))
         await first.pieces(1)
-        for _ in range(PATIENT.queue):
-            await opened.enter_async_context(post(service.base_url, "patient", LONG))
-        await until(lambda: depth(service, PATIENT.queue), "the queue is full")
+        for _ in range(NARROW.queue):
+            await opened.enter_async_context(post(steady.base_url, "narrow", LONG))
+        await until(lambda: depth(steady, NARROW.queue), "the queue is full")
         for stream in (True, False):
-            async with post(service.base_url, "patient", 5, stream=stream) as refused:
+            async with post(steady.base_url, "narrow", 5, stream=stream) as refused:
                 answer = await refused.json()
             assert (refused.status, refused.headers["retry-after"]) == (429, "1")
             assert refused.headers["x-fastmode-reason"] == "queue_full"
             assert answer["error"]["code"] == "rate_limit_exceeded"
-        counted = (await scrape(service)).sum("fastmode_requests_total") - before.sum("fastmode_requests_total")
+        counted = (await scrape(steady)).sum("fastmode_requests_total") - before.sum("fastmode_requests_total")
         assert counted == 2, "each refusal is counted once"
-    await until(lambda: idle(service), "all gauges are zero")
+    await until(lambda: idle(steady), "all gauges are zero")
 
 
-async def test_who_has_waited_too_long_is_told_so(service: Service) -> None:
-    async with post(service.base_url, "hasty", LONG) as running:
+async def test_who_has_waited_too_long_is_told_so(steady: Service) -> None:
+    async with post(steady.base_url, "hasty", LONG) as running:
         await running.pieces(1)
-        async with post(service.base_url, "hasty", 5, stream=False) as late:
+        async with post(steady.base_url, "hasty", 5, stream=False) as late:
             answer = await late.json()
         assert (late.status, late.headers["retry-after"]) == (429, "1")
         assert late.headers["x-fastmode-reason"] == "queue_deadline"
         assert "waited too long" in answer["error"]["message"]
-    await until(lambda: idle(service), "all gauges are zero")
+    await until(lambda: idle(steady), "all gauges are zero")
 
 
-async def test_a_stream_that_waits_is_kept_alive_until_its_first_token(service: Service) -> None:
-    async with post(service.base_url, "patient", LONG) as running, post(service.base_url, "patient", 5) as waiting:
+async def test_a_stream_that_waits_is_kept_alive_until_its_first_token(steady: Service) -> None:
+    async with post(steady.base_url, "narrow", LONG) as running, post(steady.base_url, "narrow", 5) as waiting:
         await running.pieces(1)
         comments = [await anext(aiter(waiting.blocks())) for _ in range(3)]
         running.abort()
@@ -62,8 +52,8 @@ async def test_a_stream_that_waits_is_kept_alive_until_its_first_token(service: 
     assert len(heard.pieces) == 5
 
 
-async def test_an_error_after_keep_alives_is_an_event(service: Service) -> None:
-    async with post(service.base_url, "hasty", LONG) as running, post(service.base_url, "hasty", 5) as late:
+async def test_an_error_after_keep_alives_is_an_event(steady: Service) -> None:
+    async with post(steady.base_url, "hasty", LONG) as running, post(steady.base_url, "hasty", 5) as late:
         await running.pieces(1)
         heard = await late.rest()
     assert late.status == 200
@@ -74,17 +64,17 @@ async def test_an_error_after_keep_alives_is_an_event(service: Service) -> None:
     assert not heard.pieces
 
 
-async def test_the_rate_shown_falls_to_zero_when_nothing_runs(service: Service) -> None:
-    async with post(service.base_url, "patient", 2500) as call:
+async def test_the_rate_shown_falls_to_zero_when_nothing_runs(steady: Service) -> None:
+    async with post(steady.base_url, "narrow", 2500) as call:
         await call.pieces(1)
-        await until(lambda: rate(service, at_least=500), "the rate is shown")
+        await until(lambda: rate(steady, at_least=500), "the rate is shown")
         await call.rest()
-    await until(lambda: rate(service, at_most=0), "it is zero")
+    await until(lambda: rate(steady, at_most=0), "it is zero")
 
 
-async def depth(service: Service, jobs: int) -> bool:
-    return (await scrape(service)).sum("fastmode_queue_depth", pool="patient") == jobs
+async def depth(steady: Service, jobs: int) -> bool:
+    return (await scrape(steady)).sum("fastmode_queue_depth", pool="narrow") == jobs
 
 
-async def rate(service: Service, at_least: float = 0, at_most: float = 1e9) -> bool:
-    return at_least <= (await scrape(service)).sum("fastmode_output_tokens_per_second", pool="patient") <= at_most
+async def rate(steady: Service, at_least: float = 0, at_most: float = 1e9) -> bool:
+    return at_least <= (await scrape(steady)).sum("fastmode_output_tokens_per_second", pool="narrow") <= at_most

@@ -6,17 +6,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
-from conftest import StartFleet
 from evidence import DEADLINE, clean, until
 from fleet import Fleet
-from pools import Pool
 
 from service.connection import Client, connect
 from service.messages import Delta, Event, Failed, Failure, Finished, Job
 from service.queue import Bounds, Control, Queue
 from service.replies import Inbox
 
-SWIFT = Pool(name="swift", rate=1000)
 ROOM = Bounds(jobs=100, bytes=1_000_000, wait=60)
 
 
@@ -38,37 +35,30 @@ class Gateway:
         )
         return name
 
-    async def events(self) -> AsyncIterator[Event]:
-        while True:
-            async with asyncio.timeout(DEADLINE):
-                events = await self.inbox.read(block=1)
-            for event in events:
-                yield event
-
     async def end(self) -> tuple[list[Delta], Finished | Failed]:
         """What was told up to the event that ends a job."""
         deltas: list[Delta] = []
-        async for event in self.events():
-            if isinstance(event, Finished | Failed):
-                return deltas, event
-            if isinstance(event, Delta):
-                deltas.append(event)
-        raise AssertionError
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                for event in await self.inbox.read(block=1):
+                    if isinstance(event, Finished | Failed):
+                        return deltas, event
+                    if isinstance(event, Delta):
+                        deltas.append(event)
 
-
-@pytest.fixture(scope="module")
-def service(module_fleet: StartFleet) -> Fleet:
-    return module_fleet(SWIFT, FASTMODE_LEASE="0.6")
+    async def tokens(self) -> int:
+        """Read on until tokens have come; returns how many."""
+        async with asyncio.timeout(DEADLINE):
+            while not (tokens := counted(await self.inbox.read(block=1))):
+                pass
+        return tokens
 
 
 @pytest.fixture
-async def gateway(service: Fleet) -> AsyncIterator[Gateway]:
-    service.store()
-    redis, blocking = connect(service.redis_url, timeout=5), connect(service.redis_url, timeout=5, blocking=5)
+async def gateway(fleet: Fleet) -> AsyncIterator[Gateway]:
+    await fleet.up("swift")
+    redis, blocking = connect(fleet.redis_url, timeout=5), connect(fleet.redis_url, timeout=5, blocking=5)
     queue = Queue(redis, "swift")
-    if not (await queue.alive()).workers:
-        service.worker("swift")
-    await until(lambda: is_served(queue), "there is a worker", 30)
     name = uuid.uuid4().hex
     inbox = Inbox(redis, blocking, name, ttl=30)
     await inbox.keep_alive()
@@ -79,14 +69,14 @@ async def gateway(service: Fleet) -> AsyncIterator[Gateway]:
     await blocking.aclose()
 
 
-async def test_a_job_that_cannot_be_taken_up_fails_and_the_worker_lives_on(gateway: Gateway, service: Fleet) -> None:
+async def test_a_job_that_cannot_be_taken_up_fails_and_the_worker_lives_on(gateway: Gateway, fleet: Fleet) -> None:
     job = await gateway.submit(5, context_left=0)  # impossible: a gateway lets no such job through
     _, failed = await gateway.end()
     assert isinstance(failed, Failed)
     assert failed.why is Failure.BACKEND
-    await until(lambda: any(job in line for line in service.said), "it is logged")
-    await until(lambda: "AssertionError" in service.said[-1], "all of it is")
-    service.said.clear()  # the traceback is wanted
+    await until(lambda: any(job in line for line in fleet.said), "it is logged")
+    await until(lambda: "AssertionError" in fleet.said[-1], "all of it is")
+    fleet.said.clear()  # the traceback is wanted
     await gateway.submit(5)
     deltas, finished = await gateway.end()
     assert isinstance(finished, Finished)
@@ -95,7 +85,7 @@ async def test_a_job_that_cannot_be_taken_up_fails_and_the_worker_lives_on(gatew
 
 async def test_a_cancelled_job_says_what_it_has_generated(gateway: Gateway) -> None:
     job = await gateway.submit(100_000)
-    await first_token(gateway)
+    await gateway.tokens()
     assert await gateway.queue.cancel(job) == "running"
     deltas, finished = await gateway.end()
     assert isinstance(finished, Finished)
@@ -106,7 +96,7 @@ async def test_a_cancelled_job_says_what_it_has_generated(gateway: Gateway) -> N
 async def test_a_job_is_cancelled_although_the_word_was_lost(gateway: Gateway) -> None:
     """The renewal of its lease notices that its payload is gone."""
     job = await gateway.submit(100_000)
-    await first_token(gateway)
+    await gateway.tokens()
     size = len(await gateway.redis.hget("fm:{swift}:jobs", job) or b"")
     await gateway.redis.hdel("fm:{swift}:jobs", job)
     await gateway.redis.decrby("fm:{swift}:bytes", size)
@@ -118,28 +108,28 @@ async def test_a_job_is_cancelled_although_the_word_was_lost(gateway: Gateway) -
 
 async def test_a_paused_job_generates_nothing_until_it_is_resumed(gateway: Gateway) -> None:
     job = await gateway.submit(2000)
-    counted = await first_token(gateway)
+    sent = await gateway.tokens()
     await gateway.queue.tell(Control("pause", job))
-    while events := await gateway.inbox.read(block=0.5):
-        counted += sum(event.count for event in events if isinstance(event, Delta))
-    assert counted < 2000
+    while tokens := counted(await gateway.inbox.read(block=0.5)):
+        sent += tokens
+    assert sent < 2000
     await gateway.queue.tell(Control("resume", job))
     deltas, finished = await gateway.end()
-    assert deltas[0].offset == counted
+    assert deltas[0].offset == sent
     assert isinstance(finished, Finished)
     assert finished.usage.completion == 2000
 
 
 async def test_jobs_of_a_gateway_that_is_gone_are_dropped(gateway: Gateway) -> None:
     await gateway.submit(100_000)
-    await first_token(gateway)
+    await gateway.tokens()
     await gateway.inbox.remove()
     await until(lambda: clean(gateway.redis, "swift"), "its job is forgotten")
 
 
 async def test_a_paused_job_of_a_gateway_that_is_gone_is_dropped_too(gateway: Gateway) -> None:
     job = await gateway.submit(100_000)
-    await first_token(gateway)
+    await gateway.tokens()
     await gateway.queue.tell(Control("pause", job))
     while await gateway.inbox.read(block=0.5):
         pass
@@ -147,14 +137,5 @@ async def test_a_paused_job_of_a_gateway_that_is_gone_is_dropped_too(gateway: Ga
     await until(lambda: clean(gateway.redis, "swift"), "its job is forgotten")
 
 
-async def first_token(gateway: Gateway) -> int:
-    """Read up to the first token; returns how many have come."""
-    while True:
-        async with asyncio.timeout(DEADLINE):
-            events = await gateway.inbox.read(block=1)
-        if tokens := sum(event.count for event in events if isinstance(event, Delta)):
-            return tokens
-
-
-async def is_served(queue: Queue) -> bool:
-    return (await queue.alive()).workers > 0
+def counted(events: list[Event]) -> int:
+    return sum(event.count for event in events if isinstance(event, Delta))
