@@ -10,7 +10,7 @@ from evidence import DEADLINE, clean, until
 from fleet import Fleet
 
 from service.connection import Client, connect
-from service.messages import Delta, Event, Failed, Failure, Finished, Job
+from service.messages import Delta, Event, Failed, Failure, Finished, Job, Waiting
 from service.queue import Bounds, Control, Queue
 from service.replies import Inbox
 
@@ -120,6 +120,18 @@ async def test_a_paused_job_generates_nothing_until_it_is_resumed(gateway: Gatew
     assert finished.usage.completion == 2000
 
 
+async def test_a_job_that_stands_still_says_that_it_waits(gateway: Gateway) -> None:
+    """Its gateway would take the silence for a loss."""
+    job = await gateway.submit(100_000)
+    await gateway.tokens()
+    await gateway.queue.tell(Control("pause", job))
+    async with asyncio.timeout(DEADLINE):
+        while Waiting(job, 1) not in await gateway.inbox.read(block=1):
+            pass
+    await gateway.queue.cancel(job)
+    assert isinstance((await gateway.end())[1], Finished)
+
+
 async def test_jobs_of_a_gateway_that_is_gone_are_dropped(gateway: Gateway) -> None:
     await gateway.submit(100_000)
     await gateway.tokens()
@@ -131,7 +143,7 @@ async def test_a_paused_job_of_a_gateway_that_is_gone_is_dropped_too(gateway: Ga
     job = await gateway.submit(100_000)
     await gateway.tokens()
     await gateway.queue.tell(Control("pause", job))
-    while await gateway.inbox.read(block=0.5):
+    while counted(await gateway.inbox.read(block=0.5)):
         pass
     await gateway.inbox.remove()
     await until(lambda: clean(gateway.redis, "swift"), "its job is forgotten")
