@@ -6,6 +6,7 @@ cancelled if it still runs, its price counted, the gauges put back.
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 
 from gateway.admission import Ticket
 from gateway.relay import Mailbox, Relay
@@ -57,6 +58,8 @@ class Exchange:
             self._relay.doubt()
         except ServiceError as refusal:
             self.ended, self.error = True, refusal
+        self.box.job = self.ticket.job.without_conversation()
+        self.ticket = replace(self.ticket, job=self.box.job)
 
     def observe(self, events: list[Event]) -> None:
         """Take note of events about to be relayed."""

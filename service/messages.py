@@ -53,6 +53,10 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     seed: int = 0
     choices: int = 1
 
+    def without_conversation(self) -> "Job":
+        """For whoever only follows the job: the conversation may be megabytes."""
+        return msgspec.structs.replace(self, conversation=())
+
 
 class Usage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """What a job consumed, in tokens. `completion` counts every generated token of every choice."""
