@@ -104,9 +104,9 @@ class Runner:
                 claims, held_up = await self._queue.claim(self.name, free, settings.lease, settings.attempts_max)
                 await self._take_up(claims)
                 if held_up and not claims:
-                    await self._slot_free.wait()
+                    await self._await_bell(or_else=self._slot_free)  # who is held up may leave, and others fit
                 elif not held_up:
-                    await self._await_bell()
+                    await self._await_bell(or_else=self._draining)
             except Unavailable:
                 in_doubt = True
                 await asyncio.sleep(_RETRY)
@@ -143,17 +143,17 @@ class Runner:
             return Failed(job.id, epoch, Failure.BACKEND, f"The request cannot be served ({type(error).__name__}).")
         return None
 
-    async def _await_bell(self) -> None:
-        """Until the bell rings, or it is time to look for expired leases, or to stop."""
+    async def _await_bell(self, or_else: asyncio.Event) -> None:
+        """Until the bell rings, or it may have been missed, or something else has happened."""
         listening = asyncio.ensure_future(self._queue.listen(self._bell, BLOCK))
-        draining = asyncio.ensure_future(self._draining.wait())
+        otherwise = asyncio.ensure_future(or_else.wait())
         try:
-            await asyncio.wait({listening, draining}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({listening, otherwise}, return_when=asyncio.FIRST_COMPLETED)
             if listening.done():
                 listening.result()
         finally:
             listening.cancel()
-            draining.cancel()
+            otherwise.cancel()
 
     async def _emit(self, events: list[Event]) -> None:
         """Send the backend's events to the gateways that wait for them."""
@@ -221,21 +221,22 @@ class Runner:
         gateways = {job.gateway for job, _ in self._held.values()}
         lateness, claiming = self._backend.lateness, not self._draining.is_set()
         holdings = self._holdings(self._held)
-        await self._say_what_waits(holdings)
+        waiting = self._standing_still(holdings)
         for lost in await self._queue.renew(self.name, self._settings.lease, lateness, holdings, claiming=claiming):
             self._lose(lost)
         if gateways:
             self._abandon(await replies.gone(self._commands, gateways))
+        if waiting:
+            self._abandon(await replies.write(self._commands, waiting))
 
-    async def _say_what_waits(self, holdings: Iterable[Holding]) -> None:
+    def _standing_still(self, holdings: Iterable[Holding]) -> dict[str, list[Event]]:
         """Jobs that are where they were at the last renewal: their gateways would take the silence for a loss."""
         before, self._progress = self._progress, {job: (epoch, tuple(sent)) for job, epoch, sent in holdings}
         flush: dict[str, list[Event]] = defaultdict(list)
         for job, (epoch, sent) in self._progress.items():
             if before.get(job) == (epoch, sent):
                 flush[self._held[job][0].gateway].append(Waiting(job, epoch))
-        if flush:
-            self._abandon(await replies.write(self._commands, flush))
+        return flush
 
     def _holdings(self, jobs: Iterable[str]) -> list[Holding]:
         progress = self._backend.progress()

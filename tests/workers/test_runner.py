@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 from evidence import DEADLINE, clean, until
 from fleet import Fleet
+from pools import SWIFT
 
 from service.connection import Client, connect
 from service.messages import Delta, Event, Failed, Failure, Finished, Job, Waiting
@@ -130,6 +131,19 @@ async def test_a_job_that_stands_still_says_that_it_waits(gateway: Gateway) -> N
             pass
     await gateway.queue.cancel(job)
     assert isinstance((await gateway.end())[1], Finished)
+
+
+async def test_who_waits_behind_a_job_that_needs_many_slots_is_served_when_that_job_leaves(gateway: Gateway) -> None:
+    running = await gateway.submit(5000, choices=SWIFT.slots - 1)
+    await gateway.tokens()
+    wide = await gateway.submit(5, choices=2)
+    for _ in range(10):  # while others go on, it is found not to fit
+        await gateway.tokens()
+    narrow = await gateway.submit(5)
+    assert await gateway.queue.cancel(wide) == "queued"
+    assert (await gateway.end())[1].job == narrow
+    await gateway.queue.cancel(running)
+    assert (await gateway.end())[1].job == running
 
 
 async def test_jobs_of_a_gateway_that_is_gone_are_dropped(gateway: Gateway) -> None:
