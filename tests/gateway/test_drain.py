@@ -66,7 +66,7 @@ async def test_a_worker_finishes_what_it_has_begun_and_others_take_what_is_new(f
 
 async def test_a_worker_hands_over_what_it_has_not_begun_and_what_it_cannot_finish(fleet: Fleet) -> None:
     _, workers = await fleet.up("swift", workers=2)
-    tokens, prompt = 4000, "word " * 4000
+    tokens, prompt = 3000, "word " * 3000
     async with streams(fleet, tokens) as calls, AsyncExitStack() as opened:
         heard = await asyncio.gather(*(call.pieces(100) for call in calls))
         for _ in range(4):

@@ -65,7 +65,7 @@ async def test_an_error_after_keep_alives_is_an_event(steady: Service) -> None:
 
 
 async def test_the_rate_shown_falls_to_zero_when_nothing_runs(steady: Service) -> None:
-    async with post(steady.base_url, "narrow", 2500) as call:
+    async with post(steady.base_url, "narrow", 1500) as call:
         await call.pieces(1)
         await until(lambda: rate(steady, at_least=500), "the rate is shown")
         await call.rest()
