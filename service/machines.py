@@ -10,6 +10,8 @@ from service.models import Model
 from service.roofline import Deployment, Speculation, fold
 from service.toml_table import Table
 
+LEAST_BYTES = 0.125  # one bit per element
+
 
 def read_accelerator(name: str, table: Table) -> Accelerator:
     accelerator: Accelerator
@@ -76,9 +78,9 @@ def read_deployment(
         tensor_parallel=table.integer("tensor_parallel", 1, at_least=1),
         data_parallel=table.integer("data_parallel", 1, at_least=1),
         pipeline_parallel=table.integer("pipeline_parallel", 1, at_least=1),
-        dense_bytes=table.number("dense_bytes", above=0, at_most=4),
-        expert_bytes=table.number("expert_bytes", 1, above=0, at_most=4),
-        kv_bytes=table.number("kv_bytes", above=0, at_most=4),
+        dense_bytes=table.number("dense_bytes", at_least=LEAST_BYTES, at_most=4),
+        expert_bytes=table.number("expert_bytes", 1, at_least=LEAST_BYTES, at_most=4),
+        kv_bytes=table.number("kv_bytes", at_least=LEAST_BYTES, at_most=4),
         speculation=_read_speculation(table),
         scale=table.number("scale", 1, above=0),
     )
@@ -89,6 +91,9 @@ def read_deployment(
         raise table.error(
             "tensor_parallel", "wafers stand in a row, each with some of the layers; use pipeline_parallel"
         )
+    heads, ways = architecture.kv_heads, deployment.tensor_parallel
+    if heads % ways and ways % heads:
+        raise table.error("tensor_parallel", f"is {ways}: {heads} KV heads can neither be dealt nor copied out evenly")
     if fold(accelerator, architecture, deployment).kv_capacity <= 0:
         billions = architecture.total_params / 1e9
         raise table.error(

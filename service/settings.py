@@ -6,12 +6,15 @@ customary name. An unknown `FASTMODE_` variable or an impossible value is an err
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from math import isfinite
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from service.errors import FastmodeError
 
+LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
+_MAY_BE_ZERO = {"drain_delay", "grace", "flush_every"}
 BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
@@ -56,10 +59,17 @@ class Settings:
                 f"REDIS_URL is {self.redis_url!r}; it must look like redis://HOST:PORT/0, rediss://... or unix:///PATH"
             )
         for name in _durations():
-            if getattr(self, name) < 0:
-                raise SettingsError(f"{name.upper()} is {getattr(self, name)}; a duration cannot be negative")
-        if not 0 <= self.port <= 65535 or not 0 <= self.metrics_port <= 65535:
-            raise SettingsError("a port lies between 0 and 65535")
+            value, least = getattr(self, name), "zero or more" if name in _MAY_BE_ZERO else "more than zero"
+            if not (isfinite(value) and value >= 0 and (value > 0 or name in _MAY_BE_ZERO)):
+                raise SettingsError(f"{_variable(name)} is {value}; it must be a number of seconds, {least}")
+        for name in ("body_max", "queue_bytes_max", "attempts_max"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{_variable(name)} is {getattr(self, name)}; it must be at least 1")
+        if self.log_level.lower() not in LOG_LEVELS:
+            raise SettingsError(f"FASTMODE_LOG_LEVEL is {self.log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
+        for name in ("port", "metrics_port"):
+            if not 0 <= getattr(self, name) <= 65535:
+                raise SettingsError(f"{_variable(name)} is {getattr(self, name)}; a port lies between 0 and 65535")
         if not 0 < self.mailbox_pause <= self.mailbox_max:
             raise SettingsError("FASTMODE_MAILBOX_PAUSE must be positive and at most FASTMODE_MAILBOX_MAX")
         if self.bodies_max < self.body_max:

@@ -24,6 +24,7 @@ from service.toml_table import Document, Table
 Thing = TypeVar("Thing")
 
 SHIPPED = Path(__file__).with_name("catalog.toml")
+MODALITIES = ("text", "image")  # what a request can hold
 NANODOLLARS_PER_DOLLAR_PER_MTOK = 1000  # $1 per million tokens is 1,000 nano-dollars per token
 
 
@@ -146,6 +147,7 @@ def load(path: Path | None = None) -> Catalog:
     """The catalog at `path`, or the one that ships. Raises CatalogError naming the key, its line and the reasoning."""
     document = Document.read(path or SHIPPED, KEYS)
     root = document.root()
+    root.only("extends", "sources", "default_words", "accelerators", "architectures", "tiers", "pools", "models")
     base = _EMPTY
     if "extends" in root:
         root.one_of("extends", ["default"])
@@ -164,7 +166,6 @@ def load(path: Path | None = None) -> Catalog:
     _check_words(root, shared)
     pools = {name: _read_pool(name, table, shared) for name, table in root.tables("pools").items()}
     models = {name: _read_model(name, table, shared, pools) for name, table in root.tables("models").items()}
-    root.done()
     for kind, things in (("pools", pools), ("models", models)):
         if not things:
             raise root.error(kind, "is missing: a catalog sells at least one model from at least one pool")
@@ -281,7 +282,7 @@ def _read_model(name: str, table: Table, catalog: Catalog, pools: Mapping[str, P
         created=int(datetime.combine(table.day("created"), time(), UTC).timestamp()),
         context_window=window,
         max_output=table.integer("max_output", at_least=1, at_most=window),
-        modalities=table.texts("modalities"),
+        modalities=_read_modalities(table),
         default_tier=table.one_of("default_tier", list(catalog.tiers)),
         offers={},
     )
@@ -308,7 +309,7 @@ def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str
         price=_read_price(table.table("price")),
         context_window=window,
         max_output=table.integer("max_output", min(served.max_output, window), at_least=1, at_most=window),
-        modalities=table.texts("modalities") if "modalities" in table else served.modalities,
+        modalities=_read_modalities(table) if "modalities" in table else served.modalities,
     )
     table.done()
     free = pool.step_time.kv_capacity - pool.limits.ambient_sequences * pool.limits.ambient_context
@@ -319,6 +320,16 @@ def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str
             f" a context of {offer.context_window}: such a request would never be admitted",
         )
     return offer
+
+
+def _read_modalities(table: Table) -> tuple[str, ...]:
+    modalities = table.texts("modalities")
+    strange = [modality for modality in modalities if modality not in MODALITIES]
+    if strange:
+        raise table.error(
+            "modalities", f"{strange[0]!r} cannot be read by a gateway; known are {', '.join(MODALITIES)}"
+        )
+    return modalities
 
 
 def _read_price(table: Table) -> Price:

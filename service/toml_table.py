@@ -66,6 +66,11 @@ class Table:
     def error(self, key: str, why: str) -> CatalogError:
         return self.document.error((*self.path, key), why)
 
+    def only(self, *keys: str) -> None:
+        """Refuse any other key before those that are missing: a misspelt one is the better explanation."""
+        self._known.update(keys)
+        self.done()
+
     def done(self) -> None:
         unknown = [key for key in self.values if key not in self._known | self.document.everywhere]
         if unknown:

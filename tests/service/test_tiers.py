@@ -66,6 +66,10 @@ WAFER = ('accelerator = "h200"', 'accelerator = "wse3"')
 
 # what is replaced, by what, the key the message names, and a part of its reasoning
 BROKEN: list[tuple[list[tuple[str, str]], str, str]] = [
+    ([('modalities = ["text"]', 'modalities = ["smell"]')], "models.m.modalities", "'smell' cannot be read"),
+    ([("kv_bytes = 1", "kv_bytes = 0.001")], "pools.one.deployment.kv_bytes", "0.125"),
+    ([("tensor_parallel = 4", "tensor_parallel = 3")], "pools.one.deployment.tensor_parallel", "KV heads"),
+    ([("[pools.one]", "[tiersx.turbo]\n[pools.one]"), ('"standard"', '"turbo"')], "tiersx", "unknown key"),
     ([("replicas = 1", "replicsa = 1")], "pools.one.replicas", "is missing; is 'replicsa' meant"),
     ([("replicas = 1", "replicas = 1\ncolour = 1")], "pools.one.colour", "unknown key; known here are ambient"),
     ([("kv_bytes = 1", "kv_bytes = 1\nsparse = 1")], "pools.one.deployment.sparse", "unknown key"),
