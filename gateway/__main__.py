@@ -81,6 +81,7 @@ async def _serve(configuration: Settings) -> None:
             tasks.create_task(relay.run()),
             tasks.create_task(_drain(stop, configuration, admission, relay, server)),
         ]
+        await relay.first_connected(at_most=configuration.redis_timeout)  # others may serve the port already
         await server.serve(sockets=[listener])
         for task in beside:
             task.cancel()

@@ -113,6 +113,7 @@ class Relay:
         self._words: dict[tuple[str, str], Control] = {}  # by job and pool; of jobs that were open here, so bounded
         self._word_given = asyncio.Event()
         self._in_doubt = asyncio.Event()
+        self._has_connected = asyncio.Event()
 
     def open(self, job: Job) -> Mailbox:
         box = self._boxes[job.id] = Mailbox(self, job, asyncio.get_running_loop().time())
@@ -141,6 +142,12 @@ class Relay:
         """End every stream that is still open with an error."""
         for box in list(self._boxes.values()):
             box.fail(error)
+
+    async def first_connected(self, at_most: float) -> None:
+        """Until there was a connection, or for so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most):
+                await self._has_connected.wait()
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -212,6 +219,7 @@ class Relay:
             if not heard:
                 log.info("Redis answers")
             self.connected = heard = had_one = True
+            self._has_connected.set()
             with suppress(TimeoutError):
                 async with asyncio.timeout(period):
                     await self._in_doubt.wait()

@@ -59,6 +59,22 @@ async def test_gateways_count_together_and_never_back(fleet: Fleet) -> None:
     never_back(all_alive, await scrape(fleet))
 
 
+async def test_a_gateway_that_joins_others_refuses_nobody(fleet: Fleet) -> None:
+    await fleet.up("swift")
+    gateway = fleet.gateway()
+
+    async def is_served() -> bool:
+        async with post(fleet.base_url, "swift", 1, stream=False) as call:
+            assert (await call.json())["usage"]["completion_tokens"] == 1
+        return True
+
+    async with connected(fleet) as redis:
+        while await is_served() and len([key async for key in redis.scan_iter("fm:reply:*")]) == 1:
+            assert gateway.running
+        for _ in range(50):
+            await is_served()
+
+
 async def test_who_starts_before_redis_is_ready_when_redis_is(fleet: Fleet) -> None:
     fleet.down()
     fleet.gateway()
