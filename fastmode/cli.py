@@ -92,7 +92,8 @@ def tiers(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, with what every figure rests on.")] = False,
 ) -> None:
     """Show what is sold: speeds, prices and costs, each figure measured, derived or assumed."""
-    from fastmode import show
+    from fastmode.show import console
+    from fastmode.show.tiers import tiers as shown
     from service.figures import rows
     from service.settings import read
     from service.tiers import load
@@ -101,4 +102,4 @@ def tiers(
     if as_json:
         print(json.dumps([dataclasses.asdict(row) for row in rows(offered)], indent=2))
     else:
-        show.tiers(show.console(), offered)
+        shown(console(), offered)

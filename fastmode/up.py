@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from fastmode import port, show
+from fastmode import port
 from fastmode.child import nothing
+from fastmode.show import console
+from fastmode.show.tiers import welcome
 from fastmode.stack import Stack, processes
 from service import settings as settings_
 from service import tiers
@@ -50,7 +52,7 @@ def prepare(environ: Mapping[str, str], gateways: int = 1, on_line: Callable[[st
 
 def up(environ: Mapping[str, str], gateways: int, follow_parent: bool) -> None:
     """Returns after a stop that was asked for, by SIGINT, SIGTERM or, with `follow_parent`, the end of the parent."""
-    out, err = show.console(), show.console(stderr=True)
+    out, err = console(), console(stderr=True)
     serves = threading.Event()
 
     def say(name: str, line: str) -> None:
@@ -68,7 +70,7 @@ def up(environ: Mapping[str, str], gateways: int, follow_parent: bool) -> None:
         if ready:
             serves.set()
             out.print(f"ready in {time.monotonic() - began:.1f} s")
-            show.welcome(out, service.catalog, service.base_url)
+            welcome(out, service.catalog, service.base_url)
             stack.keep_running(lambda report: err.print(Text(report)))
         err.print("stopping; once more ends the streams that are still open")
     err.print("stopped")

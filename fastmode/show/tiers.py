@@ -1,18 +1,12 @@
-"""Tables and examples for a terminal. The figures are computed elsewhere (service/figures.py); this lays them out."""
+"""What is sold: the welcome of `fastmode up` and the tables of `fastmode tiers`."""
 
-import os
-
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from service.figures import Figure, Row, in_words, rows
-from service.provenance import Kind
+from fastmode.show import LEGEND, marked, number, table
+from service.figures import Row, in_words, rows
 from service.tiers import Catalog, Offer, ServedModel
 
-MARKS: dict[Kind, str] = {"measured": "ᵐ", "derived": "ᵈ", "assumed": "ᵃ"}
-LEGEND = "ᵐ measured (published)  ᵈ derived (computed)  ᵃ assumed (chosen); what each rests on: fastmode tiers --json"
-WIDTH_OF_FILES = 160  # columns, where no terminal says how many there are
 WORDY = ("Deployment", "What it is")
 SPEEDS = (
     "tok/s of a stream: alone on its replica, beside the ambient load, in a full batch, and the floor of an empty one"
@@ -37,21 +31,14 @@ for chunk in stream:
     print(chunk.choices[0].delta.content or "", end="", flush=True)"""
 
 
-def console(*, stderr: bool = False) -> Console:
-    console = Console(stderr=stderr, highlight=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = WIDTH_OF_FILES
-    return console
-
-
 def welcome(out: Console, catalog: Catalog, base_url: str) -> None:
     """Where the service is, what it sells, and two ways to ask it."""
     out.print(f"\n[bold]{base_url}[/bold] serves OpenAI's chat completions; any API key will do\n")
-    table = _table("Model", "service_tier", ">tok/s", ">$/MTok in", ">$/MTok out", "What it is")
+    made = table("Model", "service_tier", ">tok/s", ">$/MTok in", ">$/MTok out", "What it is", wordy=WORDY)
     for row in rows(catalog):
-        prices = (_number(row.price_input), _number(row.price_output))
-        table.add_row(row.model, row.tier, _number(row.speed_ambient), *prices, row.summary)
-    out.print(table)
+        prices = (number(row.price_input), number(row.price_output))
+        made.add_row(row.model, row.tier, number(row.speed_ambient), *prices, row.summary)
+    out.print(made)
     out.print("tok/s is derived from hardware, model and batch: one request beside the pool's ambient load.")
     out.print("All figures and what they rest on: fastmode tiers\n")
     model, offer = _example(catalog)
@@ -67,59 +54,34 @@ def tiers(out: Console, catalog: Catalog) -> None:
     out.print(_speeds(offered))
     out.print(_prices(offered))
     out.print(_pools(catalog, offered))
-    out.print(LEGEND)
+    out.print(f"{LEGEND}; what each rests on: fastmode tiers --json")
 
 
 def _speeds(offered: list[Row]) -> Table:
-    table = _table("Model", "Tier", "Pool", ">alone", ">ambient", ">full", ">floor", title=SPEEDS)
+    made = table("Model", "Tier", "Pool", ">alone", ">ambient", ">full", ">floor", title=SPEEDS)
     for row in offered:
         speeds = (row.speed_alone, row.speed_ambient, row.speed_full, row.floor_speed)
-        table.add_row(row.model, row.tier, row.pool, *map(_marked, speeds))
-    return table
+        made.add_row(row.model, row.tier, row.pool, *map(marked, speeds))
+    return made
 
 
 def _prices(offered: list[Row]) -> Table:
     headings = (">in", ">cached", ">out", ">cost\nin", ">cost\nout")
-    table = _table("Model", "Tier", "Reported\nas", *headings, title=MONEY)
+    made = table("Model", "Tier", "Reported\nas", *headings, title=MONEY)
     for row in offered:
         money = (row.price_input, row.price_cached_input, row.price_output, row.cost_input, row.cost_output)
-        table.add_row(row.model, row.tier, row.reported_as, *map(_marked, money))
-    return table
+        made.add_row(row.model, row.tier, row.reported_as, *map(marked, money))
+    return made
 
 
 def _pools(catalog: Catalog, offered: list[Row]) -> Table:
-    table = _table("Pool", ">replicas", ">ambient\nbatch", ">max\nbatch", "Deployment", title="pools")
+    made = table("Pool", ">replicas", ">ambient\nbatch", ">max\nbatch", "Deployment", title="pools", wordy=WORDY)
     of_pool = {row.pool: row for row in offered}
     for name, pool in catalog.pools.items():
         row = of_pool.get(name)
-        counts = map(_marked, (row.replicas, row.ambient_batch, row.max_batch)) if row else ("nothing sold", "", "")
-        table.add_row(name, *counts, in_words(catalog, pool))
-    return table
-
-
-def _table(*headings: str, title: str | None = None) -> Table:
-    """`>` in front of a heading: a column of numbers."""
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        title=f"\n{title}\n" if title else None,
-        title_justify="left",
-        title_style="bold",
-        show_edge=False,
-    )
-    for heading in headings:
-        name = heading.removeprefix(">")
-        table.add_column(name, justify="right" if name != heading else "left", no_wrap=name not in WORDY)
-    return table
-
-
-def _marked(figure: Figure) -> str:
-    return _number(figure) + MARKS[figure.kind]
-
-
-def _number(figure: Figure) -> str:
-    """Three significant digits of what is derived, and what is given as it was given."""
-    return f"{figure.value:.3g}" if figure.kind == "derived" and figure.value < 1000 else f"{figure.value:,.10g}"
+        counts = map(marked, (row.replicas, row.ambient_batch, row.max_batch)) if row else ("nothing sold", "", "")
+        made.add_row(name, *counts, in_words(catalog, pool))
+    return made
 
 
 def _example(catalog: Catalog) -> tuple[ServedModel, Offer]:
