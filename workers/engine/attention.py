@@ -22,13 +22,14 @@ class Attention:
 
     def add(self, state: State) -> int | None:
         """A sequence begins to decode. Returns the step before which it must be saturated, if that is to come."""
-        state.saturated = 0 < self._topk <= state.context
+        if not self._topk:
+            self._growing.add(state.context, state.decoding_from)
+            return None
+        state.saturated = self._topk <= state.context
         if state.saturated:
             self._saturated += 1
             return None
         self._growing.add(state.context, state.decoding_from)
-        if not self._topk:
-            return None
         return state.decoding_from + ceil((self._topk - state.context) / self._growing.rate)
 
     def saturate(self, state: State) -> None:
@@ -49,10 +50,12 @@ class Attention:
     @property
     def growth(self) -> float:
         """By how much S grows in each step."""
-        return self._growing.per_step
+        return self._growing.rate * self._growing.count
 
     def chunk(self, computed: int, tokens: int) -> float:
         """A of one prefill chunk: `tokens` tokens, each attending to what stands before it."""
+        if not self._topk:
+            return tokens * (computed + tokens / 2)
         return self._area(computed + tokens) - self._area(computed)
 
     def one(self, context: float) -> float:
@@ -60,6 +63,6 @@ class Attention:
         return min(context, self._topk) if self._topk else context
 
     def _area(self, position: int) -> float:
-        if not self._topk or position <= self._topk:
+        if position <= self._topk:
             return position * position / 2
         return self._topk * (position - self._topk / 2)

@@ -1,28 +1,32 @@
 """One replica: continuous batching in virtual time, event-driven and exact.
 
 The replica takes steps without a pause while anything runs. The batch changes only at step boundaries: a sequence is
-admitted, has its context computed, finishes, or is pre-empted. Between changes the steps form a Stretch, whose
-boundaries are known in closed form, so the engine goes from change to change and never from step to step. Only steps
-that compute context are taken one by one.
+admitted, has its context computed, finishes, or is pre-empted, or the conditions change. Between changes the steps form
+a Stretch, whose boundaries are known in closed form, so the engine goes from change to change and never from step to
+step. Only steps that compute context are taken one by one.
 
 - One integer counts the steps. What a decode sequence has generated and holds follows from it.
-- An arrival waits for the next step boundary; an idle replica begins a step at once.
+- An arrival waits for the next step boundary; an idle replica begins a step at once. A change of the conditions does
+  the same, but an idle replica sees it when it next begins a step.
 - Contexts, and with them step time, grow by the mean number of tokens per step. With speculation, draws around that
   mean decide how many steps a sequence needs and what a client sees when.
 - A cancelled sequence frees slot and room at once. The step in flight still ends when it would have ended.
+- The ambient load takes slots and room before anybody is admitted; it is never evicted, and never evicts a stream for
+  a slot: where slots have become fewer than sequences run, the part of it that does not fit waits.
 - Inside, times are seconds since the replica's start: those of the caller's clock may be large and would lose digits.
 
 Knows nothing about clocks, tokens' texts or requests. Time only comes in as an argument, and never goes back.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, nextafter
 
 from service.roofline import StepTime
+from workers.engine.conditions import STEADY, Conditions
 from workers.engine.decoding import Decoding
 from workers.engine.kv_cache import KVCache
 from workers.engine.scheduler import INSTANT, Scheduler
-from workers.engine.sequence import NOT_DECODING, Progress, Sequence, State
+from workers.engine.sequence import NOT_DECODING, Ending, Place, Progress, Sequence, State
 from workers.engine.speculation import Bursts
 from workers.engine.stretch import Stretch
 
@@ -33,24 +37,19 @@ class NeverFits(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How a replica is run.
-
-    The ambient load stands for other people's requests: so many sequences of that mean context take their slots, their
-    room and their part of every step.
-    """
+    """How a replica is run. `block` 0: prompts are not cached."""
 
     max_batch: int  # sequences in a step, ambient ones included
     prefill_chunk: int = 8192  # tokens of context computed in a step, in sum
-    ambient_sequences: float = 0.0
-    ambient_context: float = 0.0  # tokens each
+    block: int = 0  # tokens of a prompt that are cached together
+    cached_min: int = 0  # tokens; a shorter beginning that is found in the cache is computed nevertheless
+    aging: float = 10.0  # s of waiting after which a sequence is as good as one of the next better band
 
     def __post_init__(self) -> None:
         if self.prefill_chunk < 1:
             raise ValueError(f"prefill_chunk is {self.prefill_chunk}: no context would ever be computed")
-        if self.ambient_sequences < 0 or self.ambient_context < 0:
-            raise ValueError("an ambient load cannot be negative")
-        if self.max_batch - self.ambient_sequences < 1:
-            raise ValueError(f"{self.ambient_sequences} ambient sequences leave no slot of {self.max_batch}")
+        if self.block < 0 or self.cached_min < 0 or not 0 <= self.aging < inf:
+            raise ValueError("block, cached_min and aging cannot be negative, and nobody ages for ever")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,45 +59,53 @@ class Snapshot:
     running: int
     waiting: int
     kv_held: float  # tokens
+    kv_idle: int  # tokens of prompts that nobody uses, and somebody may find
     kv_capacity: float  # tokens, less what the ambient load holds
     drafted: int  # draft tokens since the start
     accepted: int  # those of them that became output
     preemptions: int
     steps: int
+    prefix_asked: int  # prompt tokens in whole blocks that were looked up in the cache
+    prefix_hit: int  # those of them that were found and used
 
 
 class Engine:
     """`start` is the time (s) on the caller's clock at which the replica stands idle.
 
-    Raises ValueError if the ambient load alone fills the KV cache.
+    Raises ValueError if the ambient load alone can fill the slots or the KV cache.
     """
 
-    def __init__(self, step: StepTime, limits: Limits, start: float = 0.0) -> None:
-        ambient_held = limits.ambient_sequences * limits.ambient_context
-        if ambient_held >= step.kv_capacity:
-            raise ValueError(f"an ambient load of {ambient_held} tokens fills the cache of {step.kv_capacity}")
+    def __init__(
+        self, step: StepTime, limits: Limits, conditions: Conditions | None = None, start: float = 0.0
+    ) -> None:
+        self._conditions = conditions or Conditions(STEADY)
+        held_at_most = self._conditions.peak * self._conditions.context
+        if limits.max_batch - self._conditions.peak < 1:
+            raise ValueError(f"{self._conditions.peak} ambient sequences leave no slot of {limits.max_batch}")
+        if held_at_most >= step.kv_capacity:
+            raise ValueError(f"an ambient load of {held_at_most} tokens fills the cache of {step.kv_capacity}")
         self._step_time = step
         self._limits = limits
         self._bursts = Bursts(step.emission)
-        self._kv = KVCache(step.kv_capacity - ambient_held, step.emitted)
-        self._decoding = Decoding(step, self._bursts, self._kv)
-        slots = int(limits.max_batch - limits.ambient_sequences)
-        self._scheduler = Scheduler(slots, limits.prefill_chunk, self._kv, self._decoding)
-        self._ambient_read = limits.ambient_sequences * self._decoding.attention.one(limits.ambient_context)
+        self._kv = KVCache(step.emitted, limits.block)
+        self._kv_for_one = step.kv_capacity - held_at_most
+        self._decoding = Decoding(step, self._bursts)
+        self._scheduler = Scheduler(limits.prefill_chunk, limits.cached_min, self._kv, self._decoding)
         self._states: dict[str, State] = {}
+        self._numbers = 0
 
         self._start = start
         self._now = 0.0  # advanced to; what lies behind is reported
         self._step = 0  # at the last change of the batch
-        self._boundary = 0.0  # when that was
-        self._stretch: Stretch | None = None  # the steps since then; None: idle
+        self._stretch = Stretch(0.0, 0.0, 0.0)  # the steps since then
+        self._steps = False  # whether there are any: an idle replica takes none
         self._chunks: list[tuple[State, int]] = []  # of context, in the one step of the stretch
         self._horizon = 0  # steps of the stretch until the batch changes by itself
         self._due = 0  # the same, if nobody arrives before
         self._due_time = inf
         self._touched: list[State] = []  # ceased to decode since the last report
         self._reported_step = 0
-        self._preemptions = 0
+        self._heed_conditions(0.0)
 
     def add(self, sequence: Sequence) -> None:
         """The sequence will arrive when it says, or now if that has passed.
@@ -107,13 +114,18 @@ class Engine:
         """
         if sequence.id in self._states:
             raise ValueError(f"sequence {sequence.id} is already here")
-        needed = sequence.prompt + sequence.output + self._bursts.slack(sequence.output)
-        if needed > self._kv.share:
+        bursts, limits = self._bursts, self._limits
+        needed = sequence.prompt + sequence.output + bursts.slack(sequence.output)
+        if needed > self._kv_for_one:
             raise NeverFits(
-                f"sequence {sequence.id} needs {needed} tokens of KV cache; this replica has {self._kv.share:.0f}"
+                f"sequence {sequence.id} needs {needed} tokens of KV cache; this replica has {self._kv_for_one:.0f}"
             )
         due = max(sequence.arrival - self._start, self._now)
-        state = State(sequence, due, self._bursts.place(sequence.seed))
+        self._numbers += 1
+        key = due + sequence.band * limits.aging
+        state = State(sequence, due, key, self._numbers, bursts.place(sequence.seed))
+        if state.blocks:
+            state.blocks = state.blocks[: state.prompt // limits.block] if limits.block else ()
         self._states[sequence.id] = state
         self._scheduler.expect(state)
         self._plan(self._steps_passed())
@@ -124,19 +136,47 @@ class Engine:
         if state is None:
             return
         passed = self._steps_passed()
+        self._kv.cut(self._begun(passed))
         self._scheduler.cancel(state, self._step + passed)
         self._horizon = min(self._horizon, passed + 1)
         self._plan(passed)
 
+    def evict(self) -> list[Sequence]:
+        """The replica is lost, and with it all it has cached. Its sequences, for another one to go on with.
+
+        What they had generated by the time advanced to is theirs; tokens that were not reported yet are not told.
+        """
+        step = self._step + self._steps_passed()
+        lost = [self._as_sequence(state, step) for state in self._states.values()]
+        for id in list(self._states):  # noqa: A001
+            self._scheduler.cancel(self._states.pop(id), step)
+        self._kv.prefixes.idle.clear()
+        self._touched.clear()
+        self._step, self._steps, self._chunks = step, False, []
+        self._plan()
+        return lost
+
     def advance(self, to_time: float) -> list[Progress]:
         """What became of each sequence that gained tokens up to `to_time` (s) and was not reported yet, once each."""
-        goal = max(to_time - self._start, self._now)
-        while self._due_time <= goal:
-            self._complete_steps()
-            settled = self._schedule()
-            self._compose_steps(settled)
-        self._now = goal
-        return self._report()
+        self._pass_boundaries(to_time)
+        reports = [self._progress(s, s.generated, self._outside(s.last)) for s in self._touched if _has_news(s)]
+        self._touched.clear()
+        passed = self._steps_passed()
+        step = self._step + passed
+        if step > self._reported_step and self._steps:
+            out = self._outside(self._stretch.boundary(passed))
+            reports += [self._progress(state, tokens, out) for state, tokens in self._decoding.all_tokens(step)]
+        self._reported_step = step
+        return reports
+
+    def endings(self, to_time: float) -> list[Ending]:
+        """Which sequences ended up to `to_time` (s): advance() for who does not want to know how the others get on."""
+        self._pass_boundaries(to_time)
+        touched = self._touched
+        if not touched:
+            return []
+        self._touched = [state for state in touched if state.place != Place.GONE]
+        return [self._ending(state) for state in touched if state.place == Place.GONE]
 
     def next_event(self, not_before: float | None = None) -> float | None:
         """When to advance to next (s); None if nothing will happen unless a sequence is added.
@@ -150,158 +190,203 @@ class Engine:
             return self._outside(self._due_time)
         return max(not_before, self._outside(min(self._due_time, self._next_tokens(not_before - self._start))))
 
+    def cached(self, blocks: tuple[int, ...]) -> int:
+        """How many tokens of a prompt with these blocks are in the cache."""
+        return self._kv.prefixes.hit(blocks, len(blocks)) * self._limits.block
+
     def snapshot(self) -> Snapshot:
         """Gauges and counters at the time advanced to."""
-        step = self._step + self._steps_passed()
+        scheduler, decoding = self._scheduler, self._decoding
+        passed = self._steps_passed()
+        step = self._step + passed
         return Snapshot(
-            running=len(self._scheduler.running),
-            waiting=len(self._scheduler.waiting) + self._scheduler.arrived(self._now),
+            running=scheduler.running,
+            waiting=len(scheduler.waiting) + scheduler.arrived(self._now),
             kv_held=self._kv.held(step),
+            kv_idle=self._kv.idle(self._begun(passed)),
             kv_capacity=self._kv.share,
-            drafted=self._decoding.drafted(step),
-            accepted=self._decoding.accepted(step),
-            preemptions=self._preemptions,
+            drafted=decoding.drafted(step),
+            accepted=decoding.accepted(step),
+            preemptions=scheduler.preemptions,
             steps=step,
+            prefix_asked=scheduler.asked,
+            prefix_hit=scheduler.hit,
         )
 
     def check_conservation(self) -> None:
         """Raises AssertionError if a slot, a token of room or a sequence is lost or held twice."""
         scheduler, decoding, kv = self._scheduler, self._decoding, self._kv
-        step = self._step + self._steps_passed()
-        computing, decoders = set(scheduler.computing), set(decoding.sequences)
-        reserved = sum(state.context for state in computing)
-        growing = sum(s.context + self._step_time.emitted * (step - s.decoding_from) for s in decoders)
-        assert computing | decoders == set(scheduler.running), "a running sequence either computes or decodes"
-        assert not computing & decoders, "no sequence computes and decodes at once"
-        assert len(scheduler.running) <= scheduler.slots, "a slot is held twice"
-        assert all(state.decoding_from == NOT_DECODING for state in computing | set(scheduler.waiting))
-        assert kv.reserved == reserved, "reserved is what the computing sequences hold"
-        assert abs(kv.growing.tokens(step) - growing) <= 1e-6 * max(1.0, growing), "growing is what decoders hold"
-        assert 0 <= kv.held(step) <= kv.share, "free + held == share"
-        placed = set(scheduler.running) | set(scheduler.waiting)
-        assert placed <= set(self._states.values()), "a sequence outlived itself"
-        assert self._stretch is not None or not scheduler.running, "an idle replica runs nothing"
-        assert scheduler.running or not scheduler.waiting or self._stretch, "nobody waits for an idle replica"
+        passed = self._steps_passed()
+        step, begun = self._step + passed, self._begun(passed)
+        computing, decoders = [order[2] for order in scheduler.computing], list(decoding.sequences)
+        grown = sum(s.private + self._step_time.emitted * (step - s.decoding_from) for s in decoders)
+        used: dict[int, int] = {}
+        for state in computing + decoders:
+            for block in state.blocks[: state.shared]:
+                used[block] = used.get(block, 0) + 1
+        assert scheduler.computing == sorted(scheduler.computing), "contexts are computed in order"
+        assert all(state.place == Place.COMPUTING for state in computing), "who computes does nothing else"
+        assert all(state.place == Place.DECODING for state in decoders), "who decodes does nothing else"
+        assert all(state.decoding_from == NOT_DECODING for state in self._states.values() if state not in decoders)
+        assert scheduler.running <= self._limits.max_batch, "a slot is held twice"
+        assert kv.reserved == sum(state.private for state in computing), "reserved is what the computing hold"
+        assert abs(kv.growing.tokens(step) - grown) <= 1e-6 * max(1.0, grown), "growing is what decoders hold"
+        assert kv.prefixes.held == used, "a block is held as often as it is used"
+        assert not kv.prefixes.held.keys() & kv.prefixes.idle.keys(), "a block is held or idle"
+        assert 0 <= kv.held(begun) <= kv.share, "held <= share"
+        assert 0 <= kv.held(begun) + kv.idle(begun) <= kv.share * (1 + 1e-12), "free + idle + held == share"
+        placed = computing + decoders + [order[2] for order in scheduler.waiting]
+        assert len(placed) == len(set(placed)), "nobody is in two places"
+        assert set(placed) <= set(self._states.values()), "a sequence outlived itself"
+        assert self._steps or not scheduler.running, "an idle replica runs nothing"
+        assert scheduler.running or not scheduler.waiting or self._steps, "nobody waits for an idle replica"
 
     # ---- one change of the batch
 
-    def _complete_steps(self) -> None:
-        """The stretch up to its due boundary is over; an idle replica has waited until then."""
-        self._boundary = self._due_time
-        if self._stretch is None:
-            return
-        self._step += self._due
-        for state in self._decoding.pass_changes(self._step):
-            self._finish(state)
-        for state in self._scheduler.compute(self._chunks):
-            self._gain_first(state)
+    def _pass_boundaries(self, to_time: float) -> None:
+        goal = max(to_time - self._start, self._now)
+        while self._due_time <= goal:
+            boundary = self._due_time
+            if self._steps:
+                self._complete_steps(boundary)
+            if boundary + INSTANT >= self._until:
+                self._heed_conditions(boundary + INSTANT)
+            settled = self._schedule(boundary)
+            self._compose_steps(boundary, settled)
+        self._now = goal
 
-    def _gain_first(self, state: State) -> None:
+    def _complete_steps(self, boundary: float) -> None:
+        """The stretch up to its due boundary is over."""
+        step = self._step = self._step + self._due
+        self._kv.cut(step)
+        for state in self._decoding.pass_changes(step):
+            self._finish(state, boundary)
+        for state in self._scheduler.compute(self._chunks):
+            self._gain_first(state, boundary)
+
+    def _gain_first(self, state: State, boundary: float) -> None:
         """The step that completes a context yields a token."""
         state.generated += 1
-        state.last = self._boundary
-        if state.first is None and state.reported == state.brought:
-            state.first = self._boundary
+        state.last = boundary
+        if state.first is None:
+            state.first = boundary
+        if state.blocks:
+            self._kv.publish(state)
         if state.generated == state.output:
-            self._finish(state)
+            self._finish(state, boundary)
         else:
             self._scheduler.decode(state, self._step)
 
-    def _finish(self, state: State) -> None:
+    def _finish(self, state: State, boundary: float) -> None:
         self._scheduler.leave(state, self._step)
-        del self._states[state.id]
-        state.finished = True
-        state.last = self._boundary
+        del self._states[state.sequence.id]
+        state.place = Place.GONE
+        state.last = boundary
         self._touched.append(state)
 
-    def _schedule(self) -> bool:
+    def _schedule(self, boundary: float) -> bool:
         """Who takes part in the next step. False if that is to be asked again after one step."""
-        self._scheduler.arrive(self._boundary)
-        if self._scheduler.has_room(self._step):
-            self._scheduler.admit(self._step)
+        scheduler, step = self._scheduler, self._step
+        scheduler.arrive(boundary)
+        if scheduler.has_room(step):
+            if scheduler.waiting:
+                scheduler.admit(step)
             return True
-        while not self._scheduler.has_room(self._step):
-            self._preempt(self._scheduler.newest())
+        for state in scheduler.make_room(step):
+            state.last = boundary
+            self._touched.append(state)
         return False
 
-    def _preempt(self, state: State) -> None:
-        if state.decoding_from != NOT_DECODING:
-            state.last = self._boundary
-        self._scheduler.preempt(state, self._step)
-        self._touched.append(state)
-        self._preemptions += 1
-
-    def _compose_steps(self, settled: bool) -> None:
+    def _compose_steps(self, boundary: float, settled: bool) -> None:
         """The steps until the next change: how long they take and how many there are. None for an idle replica."""
-        self._chunks = self._scheduler.chunks()
-        if not self._scheduler.running:
-            self._stretch = None
-        else:
-            self._stretch = self._timed_stretch()
-            self._horizon = 1 if self._chunks or not settled else self._steps_until_change()
-        self._plan()
-
-    def _steps_until_change(self) -> int:
-        return self._kv.steps_left(self._step, limit=self._decoding.next_change() - self._step)
-
-    def _timed_stretch(self) -> Stretch:
-        attention = self._decoding.attention
-        n = self._limits.ambient_sequences + len(self._decoding.sequences)
-        S = self._ambient_read + attention.read(self._step)
+        scheduler, decoding, step = self._scheduler, self._decoding, self._step
+        chunks = self._chunks = scheduler.chunks() if scheduler.computing else []
+        decoders = len(decoding.sequences)
+        self._steps = bool(chunks or decoders)
+        if not self._steps:
+            self._plan()
+            return
+        self._kv.cut(step + 1)
+        attention = decoding.attention
+        ambient = self._condition.sequences
+        if ambient:
+            ambient = min(ambient, self._limits.max_batch - scheduler.running)
         p, A = 0, 0.0
-        for state, tokens in self._chunks:
+        for state, tokens in chunks:
             p += tokens
             A += attention.chunk(state.computed, tokens)
-        increment = self._step_time.slope() * attention.growth
-        return Stretch(self._boundary, self._step_time.seconds(n, S, p, A), increment)
+        slowdown = self._condition.slowdown
+        S = ambient * self._ambient_read + attention.read(step)
+        stretch = self._stretch
+        stretch.start = boundary
+        stretch.first = slowdown * self._step_time.seconds(ambient + decoders, S, p, A)
+        stretch.increment = slowdown * self._step_time.slope() * attention.growth
+        self._horizon = 1 if chunks or not settled else self._kv.steps_left(step, decoding.next_change() - step)
+        self._plan()
+
+    def _heed_conditions(self, time: float) -> None:
+        """What holds at `time` takes effect."""
+        self._condition = self._conditions.at(time)
+        self._until = self._condition.until
+        sequences, context = self._condition.sequences, self._condition.context
+        self._kv.share = self._step_time.kv_capacity - sequences * context
+        self._scheduler.slots = int(self._limits.max_batch - sequences)
+        self._ambient_read = self._decoding.attention.one(context)
 
     def _plan(self, passed: int = 0) -> None:
         """The boundary at which the batch changes next, after `passed` steps of the stretch."""
         arrival = self._scheduler.next_arrival()
-        if self._stretch is None:
-            self._due_time = inf if arrival is None else arrival
+        if not self._steps:
+            self._due_time = inf if arrival is None else max(arrival, self._now)
             return
-        self._due = self._horizon
-        if arrival is not None:
-            self._due = max(passed + 1, self._stretch.first_from(arrival - INSTANT, self._horizon))
-        self._due_time = self._stretch.boundary(self._due)
+        due = self._horizon
+        change = self._until if arrival is None or self._until < arrival else arrival
+        if due > passed + 1 and change < inf:
+            due = max(passed + 1, self._stretch.first_from(change - INSTANT, due))
+        self._due = due
+        self._due_time = self._stretch.boundary(due)
 
     # ---- what an observer sees
 
-    def _report(self) -> list[Progress]:
-        """One report for each sequence with tokens that were not reported yet."""
-        reports = [self._progress(s, s.generated, self._outside(s.last)) for s in self._touched if _has_news(s)]
-        self._touched.clear()
-        step = self._step + self._steps_passed()
-        if step > self._reported_step and self._stretch is not None:
-            out = self._outside(self._stretch.boundary(step - self._step))
-            reports += [self._progress(state, tokens, out) for state, tokens in self._decoding.all_tokens(step)]
-        self._reported_step = step
-        return reports
-
     def _progress(self, state: State, tokens: int, time: float) -> Progress:
         state.reported = tokens
-        first = state.first
-        if first is not None:
-            first = self._outside(first)
-            state.first = None
-        return Progress(state.id, tokens, time, state.finished, first)
+        first = None
+        if not state.told_first and state.first is not None:
+            state.told_first = True
+            first = self._outside(state.first)
+        return Progress(state.sequence.id, tokens, time, state.place == Place.GONE, first, state.cached)
+
+    def _ending(self, state: State) -> Ending:
+        assert state.first is not None
+        first, last = self._outside(state.first), self._outside(state.last)
+        return Ending(state.sequence.id, state.generated, first, last, state.cached)
+
+    def _as_sequence(self, state: State, step: int) -> Sequence:
+        tokens = self._decoding.tokens(state, step) if state.place == Place.DECODING else state.generated
+        return replace(state.sequence, arrival=self._outside(state.due), generated=tokens)
 
     def _steps_passed(self) -> int:
         """Steps of the stretch that are complete at the time advanced to."""
-        return 0 if self._stretch is None else self._stretch.steps_by(self._now, self._due)
+        return self._stretch.steps_by(self._now, self._due) if self._steps else 0
+
+    def _begun(self, passed: int) -> int:
+        """The first step that has not begun, after `passed` steps of the stretch."""
+        return self._step + passed + 1 if self._steps else self._step
 
     def _next_tokens(self, not_before: float) -> float:
         """The first boundary from `not_before` on, ahead of the time advanced to, at which tokens are out."""
-        if self._stretch is None or not self._decoding.sequences:
+        if not self._steps or not self._decoding.sequences:
             return inf
         steps = max(self._steps_passed() + 1, self._stretch.first_from(not_before, self._due))
         return self._stretch.boundary(steps)
 
     def _outside(self, time: float) -> float:
         """An inner time on the caller's clock: the earliest that has not fallen short of it by rounding."""
-        outside = self._start + time
-        while outside - self._start < time:
+        start = self._start
+        if not start:
+            return time
+        outside = start + time
+        while outside - start < time:
             outside = nextafter(outside, inf)
         return outside
 

@@ -10,12 +10,15 @@ from typing import NamedTuple
 NOT_DECODING = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a frozen one takes four times as long to make, and a plan makes millions
 class Sequence:
     """A request for `output` tokens after a prompt of `prompt` tokens. `arrival` (s) may lie in the future.
 
     `generated` > 0 resumes: those tokens exist already, are recomputed together with the prompt, and are not generated
-    again. Equal `seed`s gain their tokens in equal bursts. Raises ValueError if nothing is to be read or generated.
+    again. Equal `seed`s gain their tokens in equal bursts. `band` 0 goes first. `blocks` identify the prompt's full
+    blocks in the order of the prompt, each together with all that stands before it.
+
+    Raises ValueError if nothing is to be read or generated.
     """
 
     id: str
@@ -24,6 +27,8 @@ class Sequence:
     output: int
     generated: int = 0
     seed: int = 0
+    band: int = 1
+    blocks: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.prompt < 1:
@@ -35,7 +40,8 @@ class Sequence:
 class Progress(NamedTuple):
     """`tokens` tokens of a sequence are out (those it came with included), the last of them at `time` (s).
 
-    `first` is when the first token generated here was out, in the one report that contains it.
+    `first` is when the first token generated here was out, in the one report that contains it. `cached` tokens of its
+    prompt were found in the cache.
     """
 
     id: str
@@ -43,6 +49,27 @@ class Progress(NamedTuple):
     time: float
     finished: bool
     first: float | None = None
+    cached: int = 0
+
+
+class Ending(NamedTuple):
+    """A sequence has all its `tokens`; the first one generated here was out at `first`, the last at `last` (s)."""
+
+    id: str
+    tokens: int
+    first: float
+    last: float
+    cached: int
+
+
+class Place:
+    """Where a sequence is."""
+
+    COMING = 0
+    WAITING = 1
+    COMPUTING = 2
+    DECODING = 3
+    GONE = 4
 
 
 class State:
@@ -53,45 +80,62 @@ class State:
 
     __slots__ = (
         "ahead",
-        "brought",
+        "asked",
+        "blocks",
+        "cached",
         "computed",
         "context",
         "decoding_from",
         "draw",
         "due",
-        "finished",
         "first",
         "generated",
-        "id",
         "last",
+        "order",
         "output",
+        "place",
+        "private",
         "prompt",
         "reported",
         "saturated",
+        "sequence",
+        "shared",
         "shift",
+        "told_first",
     )
 
-    def __init__(self, sequence: Sequence, due: float, draw: int) -> None:
-        self.id = sequence.id
+    def __init__(self, sequence: Sequence, due: float, key: float, number: int, draw: int) -> None:
+        generated = sequence.generated
+        self.sequence = sequence
         self.prompt = sequence.prompt
         self.output = sequence.output
+        self.blocks = sequence.blocks
         self.due = due  # when it arrives
+        self.order = (key, number, self)  # who is before whom; no two numbers are equal
+        self.place = Place.COMING
         self.draw = draw  # index of its next draw
         self.decoding_from = NOT_DECODING  # the first step in which it decodes
         self.ahead = self.shift = 0
         self.saturated = False  # its context is beyond what sparse attention reads
-        self.finished = False
-        self.brought = self.reported = sequence.generated
-        self.first: float | None = None  # when it gained its first token here, until that is reported
+        self.asked = False  # it has looked for its prompt in the cache before
+        self.cached = 0  # tokens it found there the first time
+        self.reported = generated
+        self.first: float | None = None  # when it gained its first token here
+        self.told_first = False
         self.last = due  # when it gained its last one; while it decodes, that follows from the step
-        self.restart(sequence.generated)
+        self.generated = generated  # tokens out when it last began or ceased to decode
+        self.context = self.prompt + generated + 1  # tokens it has when all is computed
+        self.shared = 0  # leading blocks of the prompt that it holds in common with others
+        self.private = self.context  # tokens of context that it holds, or needs, for itself
+        self.computed = 0
 
     def restart(self, generated: int) -> None:
-        """Its cache holds nothing: prompt and generated tokens are to be computed, which yields one token more."""
-        self.generated = generated  # tokens out when it last began or ceased to decode
-        self.context = self.prompt + generated + 1  # tokens it holds when all is computed
+        """It holds nothing: prompt and generated tokens are to be computed, which yields one token more."""
+        self.generated = generated
+        self.context = self.private = self.prompt + generated + 1
+        self.shared = 0
         self.computed = 0
 
     @property
-    def to_compute(self) -> int:
-        return self.context - 1 - self.computed
+    def id(self) -> str:
+        return self.sequence.id
