@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from math import inf, nextafter
 
 from service.roofline import StepTime
+from workers.engine.attention import Attention
 from workers.engine.conditions import STEADY, Conditions
 from workers.engine.decoding import Decoding
 from workers.engine.kv_cache import KVCache
@@ -85,11 +86,13 @@ class Engine:
         if held_at_most >= step.kv_capacity:
             raise ValueError(f"an ambient load of {held_at_most} tokens fills the cache of {step.kv_capacity}")
         self._step_time = step
+        self._slope = step.slope()
         self._limits = limits
         self._bursts = Bursts(step.emission)
-        self._kv = KVCache(step.emitted, limits.block)
         self._kv_for_one = step.kv_capacity - held_at_most
         self._decoding = Decoding(step, self._bursts)
+        self._attention = Attention(step.sparse_topk)
+        self._kv = KVCache(self._decoding, limits.block)
         self._scheduler = Scheduler(limits.prefill_chunk, limits.cached_min, self._kv, self._decoding)
         self._states: dict[str, State] = {}
         self._numbers = 0
@@ -125,10 +128,11 @@ class Engine:
         key = due + sequence.band * limits.aging
         state = State(sequence, due, key, self._numbers, bursts.place(sequence.seed))
         if state.blocks:
-            state.blocks = state.blocks[: state.prompt // limits.block] if limits.block else ()
+            state.blocks = state.blocks[: sequence.prompt // limits.block] if limits.block else ()
         self._states[sequence.id] = state
         self._scheduler.expect(state)
-        self._plan(self._steps_passed())
+        if due < self._due_time:
+            self._plan()
 
     def cancel(self, id: str) -> None:  # noqa: A002 - the field's own word
         """The sequence is gone, with nothing more to report. An id that is not here is ignored."""
@@ -139,7 +143,7 @@ class Engine:
         self._kv.cut(self._begun(passed))
         self._scheduler.cancel(state, self._step + passed)
         self._horizon = min(self._horizon, passed + 1)
-        self._plan(passed)
+        self._plan()
 
     def evict(self) -> list[Sequence]:
         """The replica is lost, and with it all it has cached. Its sequences, for another one to go on with.
@@ -219,7 +223,8 @@ class Engine:
         passed = self._steps_passed()
         step, begun = self._step + passed, self._begun(passed)
         computing, decoders = [order[2] for order in scheduler.computing], list(decoding.sequences)
-        grown = sum(s.private + self._step_time.emitted * (step - s.decoding_from) for s in decoders)
+        grown = sum(s.private + decoding.rate * (step - s.decoding_from) for s in decoders)
+        growing = decoding.private + decoding.rate * (len(decoders) * step - decoding.since)
         used: dict[int, int] = {}
         for state in computing + decoders:
             for block in state.blocks[: state.shared]:
@@ -230,7 +235,7 @@ class Engine:
         assert all(state.decoding_from == NOT_DECODING for state in self._states.values() if state not in decoders)
         assert scheduler.running <= self._limits.max_batch, "a slot is held twice"
         assert kv.reserved == sum(state.private for state in computing), "reserved is what the computing hold"
-        assert abs(kv.growing.tokens(step) - grown) <= 1e-6 * max(1.0, grown), "growing is what decoders hold"
+        assert abs(growing - grown) <= 1e-6 * max(1.0, grown), "growing is what decoders hold"
         assert kv.prefixes.held == used, "a block is held as often as it is used"
         assert not kv.prefixes.held.keys() & kv.prefixes.idle.keys(), "a block is held or idle"
         assert 0 <= kv.held(begun) <= kv.share, "held <= share"
@@ -278,7 +283,7 @@ class Engine:
             self._scheduler.decode(state, self._step)
 
     def _finish(self, state: State, boundary: float) -> None:
-        self._scheduler.leave(state, self._step)
+        self._scheduler.finish(state, self._step)
         del self._states[state.sequence.id]
         state.place = Place.GONE
         state.last = boundary
@@ -301,26 +306,24 @@ class Engine:
         """The steps until the next change: how long they take and how many there are. None for an idle replica."""
         scheduler, decoding, step = self._scheduler, self._decoding, self._step
         chunks = self._chunks = scheduler.chunks() if scheduler.computing else []
-        decoders = len(decoding.sequences)
-        self._steps = bool(chunks or decoders)
+        n = len(decoding.sequences)
+        self._steps = bool(chunks or n)
         if not self._steps:
             self._plan()
             return
         self._kv.cut(step + 1)
-        attention = decoding.attention
-        ambient = self._condition.sequences
-        if ambient:
-            ambient = min(ambient, self._limits.max_batch - scheduler.running)
-        p, A = 0, 0.0
+        p, A, S = 0, 0.0, decoding.read(step)
         for state, tokens in chunks:
             p += tokens
-            A += attention.chunk(state.computed, tokens)
-        slowdown = self._condition.slowdown
-        S = ambient * self._ambient_read + attention.read(step)
+            A += self._attention.chunk(state.computed, tokens)
+        _, ambient, _, slowdown = self._condition
+        if ambient:
+            ambient = min(ambient, self._limits.max_batch - scheduler.running)
+            S += ambient * self._ambient_read
         stretch = self._stretch
         stretch.start = boundary
-        stretch.first = slowdown * self._step_time.seconds(ambient + decoders, S, p, A)
-        stretch.increment = slowdown * self._step_time.slope() * attention.growth
+        stretch.first = slowdown * self._step_time.seconds(ambient + n, S, p, A)
+        stretch.increment = slowdown * self._slope * decoding.growth
         self._horizon = 1 if chunks or not settled else self._kv.steps_left(step, decoding.next_change() - step)
         self._plan()
 
@@ -331,20 +334,25 @@ class Engine:
         sequences, context = self._condition.sequences, self._condition.context
         self._kv.share = self._step_time.kv_capacity - sequences * context
         self._scheduler.slots = int(self._limits.max_batch - sequences)
-        self._ambient_read = self._decoding.attention.one(context)
+        self._ambient_read = self._attention.one(context)
 
-    def _plan(self, passed: int = 0) -> None:
-        """The boundary at which the batch changes next, after `passed` steps of the stretch."""
-        arrival = self._scheduler.next_arrival()
+    def _plan(self) -> None:
+        """The boundary at which the batch changes next: by itself, or for an arrival or a change of the conditions."""
+        change = self._scheduler.next_arrival()
         if not self._steps:
-            self._due_time = inf if arrival is None else max(arrival, self._now)
+            self._due_time = max(change, self._now)
             return
-        due = self._horizon
-        change = self._until if arrival is None or self._until < arrival else arrival
-        if due > passed + 1 and change < inf:
-            due = max(passed + 1, self._stretch.first_from(change - INSTANT, due))
-        self._due = due
-        self._due_time = self._stretch.boundary(due)
+        if self._until < change:
+            change = self._until
+        stretch, due = self._stretch, self._horizon
+        time = stretch.boundary(due)
+        if change - INSTANT < time and due > 1:
+            due = max(1, stretch.first_from(change - INSTANT, due))
+            time = stretch.boundary(due)
+            if time <= self._now:  # a step in flight ends first
+                due = stretch.steps_by(self._now, self._horizon - 1) + 1
+                time = stretch.boundary(due)
+        self._due, self._due_time = due, time
 
     # ---- what an observer sees
 
@@ -354,12 +362,12 @@ class Engine:
         if not state.told_first and state.first is not None:
             state.told_first = True
             first = self._outside(state.first)
-        return Progress(state.sequence.id, tokens, time, state.place == Place.GONE, first, state.cached)
+        return Progress(state.sequence.id, tokens, time, state.place == Place.GONE, first, max(0, state.cached))
 
     def _ending(self, state: State) -> Ending:
         assert state.first is not None
         first, last = self._outside(state.first), self._outside(state.last)
-        return Ending(state.sequence.id, state.generated, first, last, state.cached)
+        return Ending(state.sequence.id, state.generated, first, last, max(0, state.cached))
 
     def _as_sequence(self, state: State, step: int) -> Sequence:
         tokens = self._decoding.tokens(state, step) if state.place == Place.DECODING else state.generated

@@ -14,59 +14,26 @@ batch; the draws decide how many steps a sequence needs and what a client sees w
 Knows nothing about who waits and who goes.
 """
 
+from workers.engine.decoding import Decoding
 from workers.engine.prefix_cache import PrefixCache
 from workers.engine.sequence import State
 
 
-class Growing:
-    """The sum of contexts that all gain `rate` tokens in each step.
-
-    A context counts as whole tokens until `since`, the first step in which it grows: the sum is one product of integers
-    away from exact, however many steps were skipped.
-    """
-
-    __slots__ = ("contexts", "count", "rate", "since")
-
-    def __init__(self, rate: float) -> None:
-        self.rate = rate
-        self.count = 0
-        self.contexts = 0
-        self.since = 0
-
-    def add(self, context: int, since: int) -> None:
-        self.count += 1
-        self.contexts += context
-        self.since += since
-
-    def remove(self, context: int, since: int) -> None:
-        self.count -= 1
-        self.contexts -= context
-        self.since -= since
-
-    def steps(self, step: int) -> int:
-        """Steps taken before `step`, in sum over the contexts."""
-        return self.count * step - self.since
-
-    def tokens(self, step: int) -> float:
-        """The sum of the contexts before `step`."""
-        return self.contexts + self.rate * (self.count * step - self.since)
-
-
 class KVCache:
-    """For contexts that grow by `rate` tokens a step. `block` is 0 where prompts are not cached."""
+    """`block` is 0 where prompts are not cached."""
 
-    def __init__(self, rate: float, block: int) -> None:
+    def __init__(self, decoding: Decoding, block: int) -> None:
         self.share = 0.0
         self.block = block
         self.reserved = 0
-        self.growing = Growing(rate)
         self.prefixes = PrefixCache()
+        self._growing = decoding
 
     def held(self, step: int) -> float:
         """Tokens held before `step`."""
-        growing = self.growing
-        whole = self.reserved + self.block * len(self.prefixes.held) + growing.contexts
-        return whole + growing.rate * (growing.count * step - growing.since)
+        growing = self._growing
+        whole = self.reserved + self.block * len(self.prefixes.held) + growing.private
+        return whole + growing.rate * (len(growing.sequences) * step - growing.since)
 
     def idle(self, step: int) -> int:
         """Tokens in idle blocks, of which those that `step` needs are already given up."""
@@ -75,23 +42,21 @@ class KVCache:
 
     def fits(self, need: int, step: int) -> bool:
         """Whether `need` more tokens leave room for what `step` adds."""
-        growing = self.growing
-        whole = self.reserved + self.block * len(self.prefixes.held) + growing.contexts + need
-        return whole + growing.rate * (growing.count * (step + 1) - growing.since) <= self.share
+        growing = self._growing
+        whole = self.reserved + self.block * len(self.prefixes.held) + growing.private + need
+        return whole + growing.rate * (len(growing.sequences) * (step + 1) - growing.since) <= self.share
 
     def cut(self, step: int) -> None:
         """Idle blocks make room for what is held before `step`."""
         if self.prefixes.idle:
             self.prefixes.cut(int((self.share - self.held(step)) // self.block))
 
-    def admit(self, state: State, hit: int) -> None:
-        """A sequence takes part whose first `hit` blocks are present."""
-        if hit:
-            self.prefixes.take(state.blocks, hit)
-            state.shared = hit
-            state.private -= hit * self.block
-            state.computed = hit * self.block
-        self.reserved += state.private
+    def share_blocks(self, state: State, hit: int) -> None:
+        """A sequence that is about to compute need not compute its first `hit` blocks, which are present."""
+        self.prefixes.take(state.blocks, hit)
+        state.shared = hit
+        state.private -= hit * self.block
+        state.computed = hit * self.block
 
     def publish(self, state: State) -> None:
         """Its context is computed: others may use its prompt."""
@@ -101,26 +66,15 @@ class KVCache:
         state.private -= new
         state.shared = len(state.blocks)
 
-    def grow(self, state: State, step: int) -> None:
-        """Its context is computed, and grows from `step` on."""
-        self.reserved -= state.private
-        self.growing.add(state.private, step)
-
-    def leave(self, state: State) -> None:
-        """A sequence that computes or decodes holds nothing any more."""
-        if state.decoding_from < 0:
-            self.reserved -= state.private
-        else:
-            self.growing.remove(state.private, state.decoding_from)
-        if state.shared:
-            self.prefixes.drop(state.blocks, state.shared)
+    def drop(self, state: State) -> None:
+        """It does not need the blocks any more that it shares."""
+        self.prefixes.drop(state.blocks, state.shared)
 
     def steps_left(self, step: int, limit: int) -> int:
         """How many steps from `step` on fit in one after another; `limit` if that is less."""
         if self.held(step + limit) <= self.share:
             return limit
-        growing = self.growing
-        steps = int((self.share - self.held(step)) / (growing.rate * growing.count))
+        steps = int((self.share - self.held(step)) / self._growing.rate / len(self._growing.sequences))
         while steps and self.held(step + steps) > self.share:
             steps -= 1
         while self.held(step + steps + 1) <= self.share:

@@ -21,13 +21,15 @@ A sequence is in exactly one of these places:
 Knows nothing about how long a step takes.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import Counter
 from heapq import heapify, heappop, heappush
+from itertools import chain
+from math import inf
 
 from workers.engine.decoding import Decoding
 from workers.engine.kv_cache import KVCache
-from workers.engine.sequence import NOT_DECODING, Place, State
+from workers.engine.sequence import NOT_ASKED, Place, State
 
 INSTANT = 1e-9  # an arrival that close after a boundary is on it: rounding must not cost it a step (s)
 
@@ -58,12 +60,12 @@ class Scheduler:
     def expect(self, state: State) -> None:
         """A sequence will arrive when it is due."""
         self._bands.add(state.sequence.band)
-        heappush(self.coming, (state.due, state.order[1], state))
+        heappush(self.coming, (state.due, state.number, state))
 
-    def next_arrival(self) -> float | None:
+    def next_arrival(self) -> float:
         """When the next sequence arrives that could be admitted. With one band, none can while another waits."""
         if not self.coming or (self.waiting and len(self._bands) == 1):
-            return None
+            return inf
         return self.coming[0][0]
 
     def arrived(self, time: float) -> int:
@@ -76,26 +78,29 @@ class Scheduler:
         while coming and coming[0][0] - INSTANT <= time:
             state = heappop(coming)[2]
             state.place = Place.WAITING
-            heappush(self.waiting, state.order)
+            heappush(self.waiting, (state.key, state.number, state))
 
     def admit(self, step: int) -> None:
         """Whoever has a slot and room, or for whom others make way, takes part from `step` on."""
         waiting, computing, kv = self.waiting, self.computing, self._kv
         while waiting:
-            state = waiting[0][2]
+            order = waiting[0]
+            state = order[2]
             hit = self._hit(state) if state.blocks else 0
             fits = self.running < self.slots and kv.fits(self._need(state, hit), step)
-            if not fits and not self._make_way(state, hit, step):
+            if not fits and not self._make_way(order, hit, step):
                 return
             heappop(waiting)
             if state.blocks:
                 self._note(state, hit)
-            kv.admit(state, hit)
+            if hit:
+                kv.share_blocks(state, hit)
+            kv.reserved += state.private
             state.place = Place.COMPUTING
-            if computing and computing[-1] > state.order:
-                insort(computing, state.order)
+            if computing and computing[-1] > order:
+                insort(computing, order)
             else:
-                computing.append(state.order)
+                computing.append(order)
 
     def has_room(self, step: int) -> bool:
         """Whether what runs can take `step`."""
@@ -109,12 +114,11 @@ class Scheduler:
         decoded = []
         while not self.has_room(step):
             assert self.running > 1, "a sequence that runs alone outgrew the cache"
-            last = max((state.order for state in self._decoding.sequences), default=None)
-            if last is None or (self.computing and self.computing[-1] > last):
-                last = self.computing[-1]
-            if last[2].decoding_from != NOT_DECODING:
-                decoded.append(last[2])
-            self._preempt(last[2], step)
+            running = chain(self._decoding.sequences, (order[2] for order in self.computing))
+            last = max(running, key=lambda state: (state.key, state.number))
+            if last.place == Place.DECODING:
+                decoded.append(last)
+            self._preempt(last, step)
         return decoded
 
     def chunks(self) -> list[tuple[State, int]]:
@@ -142,15 +146,24 @@ class Scheduler:
 
     def decode(self, state: State, step: int) -> None:
         """Its context is computed: it decodes from `step` on."""
-        self.computing.remove(state.order)
-        self._kv.grow(state, step)
+        self._cease_computing(state)
         self._decoding.begin(state, step)
+
+    def finish(self, state: State, step: int) -> None:
+        """It has all its tokens; its slot and its room are free."""
+        if state.shared:
+            self._kv.drop(state)
+        if state.place == Place.COMPUTING:
+            self._cease_computing(state)
+        else:
+            self._decoding.finish(state, step)
 
     def leave(self, state: State, step: int) -> None:
         """A running sequence does not take part in `step`: its slot and its room are free."""
-        self._kv.leave(state)
-        if state.decoding_from == NOT_DECODING:
-            self.computing.remove(state.order)
+        if state.shared:
+            self._kv.drop(state)
+        if state.place == Place.COMPUTING:
+            self._cease_computing(state)
             state.restart(state.generated)
         else:
             self._decoding.end(state, step)
@@ -161,7 +174,7 @@ class Scheduler:
             self.coming = [coming for coming in self.coming if coming[2] is not state]
             heapify(self.coming)
         elif state.place == Place.WAITING:
-            self.waiting.remove(state.order)
+            self.waiting = [order for order in self.waiting if order[2] is not state]
             heapify(self.waiting)
         else:
             self.leave(state, step)
@@ -183,20 +196,19 @@ class Scheduler:
         block = self._kv.block
         self.asked += min(len(state.blocks), (state.context - 2) // block) * block
         self.hit += hit * block
-        if not state.asked:
-            state.asked = True
+        if state.cached == NOT_ASKED:
             state.cached = hit * block
 
-    def _make_way(self, head: State, hit: int, step: int) -> bool:
+    def _make_way(self, head: Order, hit: int, step: int) -> bool:
         """As few as need be of those who can make way do, the last in order first; if all do not help, none."""
-        band = head.sequence.band
+        band = head[2].sequence.band
         able = [
             order[2]
             for order in reversed(self.computing)
-            if order[2].sequence.band > band and order > head.order and not order[2].generated
+            if order[2].sequence.band > band and order > head and not order[2].generated
         ]
         for count in range(1, len(able) + 1):
-            if self._would_fit(head, hit, step, able[:count]):
+            if self._would_fit(head[2], hit, step, able[:count]):
                 for state in able[:count]:
                     self._preempt(state, step)
                 return True
@@ -216,5 +228,13 @@ class Scheduler:
     def _preempt(self, state: State, step: int) -> None:
         self.leave(state, step)
         state.place = Place.WAITING
-        heappush(self.waiting, state.order)
+        heappush(self.waiting, (state.key, state.number, state))
         self.preemptions += 1
+
+    def _cease_computing(self, state: State) -> None:
+        self._kv.reserved -= state.private
+        computing = self.computing
+        if computing[0][2] is state:
+            del computing[0]
+        else:
+            del computing[bisect_left(computing, (state.key, state.number))]

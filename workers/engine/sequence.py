@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 NOT_DECODING = -1
+NOT_ASKED = -1
 
 
 @dataclass(slots=True)  # not frozen: a frozen one takes four times as long to make, and a plan makes millions
@@ -80,7 +81,6 @@ class State:
 
     __slots__ = (
         "ahead",
-        "asked",
         "blocks",
         "cached",
         "computed",
@@ -90,12 +90,12 @@ class State:
         "due",
         "first",
         "generated",
+        "key",
         "last",
-        "order",
+        "number",
         "output",
         "place",
         "private",
-        "prompt",
         "reported",
         "saturated",
         "sequence",
@@ -103,39 +103,34 @@ class State:
         "shift",
         "told_first",
     )
+    ahead: int  # both are set when it begins to decode
+    shift: int
 
     def __init__(self, sequence: Sequence, due: float, key: float, number: int, draw: int) -> None:
         generated = sequence.generated
         self.sequence = sequence
-        self.prompt = sequence.prompt
         self.output = sequence.output
         self.blocks = sequence.blocks
         self.due = due  # when it arrives
-        self.order = (key, number, self)  # who is before whom; no two numbers are equal
+        self.key = key  # who is before whom: the smaller key, and of two equal ones the smaller number
+        self.number = number
         self.place = Place.COMING
         self.draw = draw  # index of its next draw
         self.decoding_from = NOT_DECODING  # the first step in which it decodes
-        self.ahead = self.shift = 0
         self.saturated = False  # its context is beyond what sparse attention reads
-        self.asked = False  # it has looked for its prompt in the cache before
-        self.cached = 0  # tokens it found there the first time
+        self.cached = NOT_ASKED  # tokens of its prompt that it found in the cache the first time
         self.reported = generated
         self.first: float | None = None  # when it gained its first token here
         self.told_first = False
         self.last = due  # when it gained its last one; while it decodes, that follows from the step
         self.generated = generated  # tokens out when it last began or ceased to decode
-        self.context = self.prompt + generated + 1  # tokens it has when all is computed
-        self.shared = 0  # leading blocks of the prompt that it holds in common with others
-        self.private = self.context  # tokens of context that it holds, or needs, for itself
+        self.context = self.private = sequence.prompt + generated + 1  # tokens it has when all is computed
+        self.shared = 0  # leading blocks of the prompt that it holds in common with others; the rest is private
         self.computed = 0
 
     def restart(self, generated: int) -> None:
         """It holds nothing: prompt and generated tokens are to be computed, which yields one token more."""
         self.generated = generated
-        self.context = self.private = self.prompt + generated + 1
+        self.context = self.private = self.sequence.prompt + generated + 1
         self.shared = 0
         self.computed = 0
-
-    @property
-    def id(self) -> str:
-        return self.sequence.id

@@ -32,6 +32,8 @@ class Bursts:
         self._period = len(self.outcomes)
         self._sums = list(accumulate(self.outcomes, initial=0))  # one more than a period, for the sake of bisection
         self._total = self._sums[-1]
+        strays = (abs(i - tokens * self._period // self._total) for i, tokens in enumerate(self._sums))
+        self._stray = 1 + max(strays)  # steps between where a sum is and where the mean would put it
         mean = sum(tokens * probability for tokens, probability in enumerate(emission, start=1))
         ahead = [mean * steps - tokens for steps, tokens in enumerate(self._sums)]
         self._excess = mean - 1 + max(ahead) - min(ahead)
@@ -43,13 +45,17 @@ class Bursts:
 
     def sum(self, index: int) -> int:
         """The sum of all outcomes before `index`, counted from the beginning of the first round."""
-        periods, rest = divmod(index, self._period)
-        return periods * self._total + self._sums[rest]
+        period = self._period
+        return index // period * self._total + self._sums[index % period]
 
     def steps(self, place: int, tokens: int) -> int:
         """The least number of steps from index `place` on that yields at least `tokens`."""
-        periods, rest = divmod(self.sum(place) + tokens, self._total)
-        return periods * self._period + bisect_left(self._sums, rest) - place
+        period, total, sums = self._period, self._total, self._sums
+        goal = place // period * total + sums[place % period] + tokens
+        rest = goal % total
+        near = rest * period // total  # no sum strays far from the mean
+        below, above = max(0, near - self._stray), min(period, near + self._stray)
+        return goal // total * period + bisect_left(sums, rest, below, above) - place
 
     def slack(self, tokens: int) -> int:
         """By how much the mean growth over the steps that yield `tokens` can exceed `tokens`, at most. 0 if k = 0."""

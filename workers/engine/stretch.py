@@ -27,7 +27,7 @@ class Stretch:
 
     def steps_by(self, time: float, limit: int) -> int:
         """The most steps, at most `limit`, that are complete at `time`."""
-        guess = min(limit, self._estimate(time, limit))
+        guess = self._estimate(time, limit)
         if self.boundary(guess) <= time and (guess == limit or time < self.boundary(guess + 1)):
             return guess
         return max(0, bisect_right(range(limit + 1), time, key=self.boundary) - 1)
@@ -43,6 +43,7 @@ class Stretch:
         elapsed = time - self.start
         if elapsed <= 0:
             return 0
-        head = self.first - self.increment / 2
-        speed = head + sqrt(head * head + 2 * self.increment * elapsed)
+        increment = self.increment
+        head = self.first - increment / 2
+        speed = head + sqrt(head * head + 2 * increment * elapsed)
         return int(2 * elapsed / speed) if 2 * elapsed < limit * speed else limit
