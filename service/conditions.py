@@ -1,12 +1,14 @@
 """What a replica lives under while it serves: other people's requests, and what goes wrong, over time. Data only.
 
-Times are seconds of one clock of the pool: it reads 0 when the pool starts, or when a trace does. An ambient profile
+Times are seconds of one clock of the pool: it reads 0 when its worker starts, or when a trace does. An ambient profile
 alone may be read from elsewhere, such as the time of day.
 
 Knows nothing about engines: workers.engine.conditions says what holds at a time, workers.replicas takes replicas away.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,3 +81,16 @@ class Recurring:
     every: float
     lasting: float
     seed: int
+
+
+def windows(incident: Incident | Recurring) -> Iterator[Incident]:
+    """When it happens, in the order of time. Without end for what recurs."""
+    if not isinstance(incident, Recurring):
+        yield incident
+        return
+    random = Random(incident.seed)
+    end = 0.0
+    while True:
+        start = end + random.expovariate(1 / incident.every)
+        end = start + random.expovariate(1 / incident.lasting)
+        yield replace(incident.example, start=start, end=end)

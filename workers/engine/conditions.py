@@ -7,12 +7,12 @@ batch for each one. A profile that changes takes effect on the drawn load with t
 Knows nothing about steps or sequences.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from math import ceil, floor, inf
 from random import Random
 from typing import NamedTuple
 
-from service.conditions import Ambient, Slowdown
+from service.conditions import Ambient, Incident, Recurring, Slowdown, windows
 
 
 class Condition(NamedTuple):
@@ -25,15 +25,22 @@ class Condition(NamedTuple):
 
 
 class Conditions:
-    """Of one replica. `start` and `day` are what the pool's clock and that of the profile read when it starts (s)."""
+    """Of one replica. `start` and `day` are what the pool's clock and that of the profile read when it starts (s).
+
+    `slowdowns` are Slowdowns, or Recurring ones.
+    """
 
     def __init__(
-        self, ambient: Ambient, slowdowns: Iterable[Slowdown] = (), start: float = 0.0, day: float = 0.0
+        self,
+        ambient: Ambient,
+        slowdowns: Iterable[Incident | Recurring] = (),
+        start: float = 0.0,
+        day: float = 0.0,
     ) -> None:
         self.peak = ambient.peak
         self.context = ambient.context
         self._ambient = ambient
-        self._slowdowns = [(window.start - start, window.end - start, window.factor) for window in slowdowns]
+        self._slowdowns = [_Slow(windows(slowdown), start) for slowdown in slowdowns]
         self._day = day
         self._drawn = _Drawn(ambient, self._factor, self._factor_until) if ambient.stay is not None else None
 
@@ -41,10 +48,10 @@ class Conditions:
         """What holds at `time` seconds after the start, to be asked in the order of time."""
         sequences, until = self._steady(time) if self._drawn is None else self._drawn.at(time)
         slowdown = 1.0
-        for start, end, factor in self._slowdowns:
-            if start <= time < end:
-                slowdown *= factor
-            until = min((until, *(edge for edge in (start, end) if edge > time)))
+        for slow in self._slowdowns:
+            factor, change = slow.at(time)
+            slowdown *= factor
+            until = min(until, change)
         return Condition(until, sequences, self.context, slowdown)
 
     def _steady(self, time: float) -> tuple[float, float]:
@@ -65,6 +72,30 @@ class Conditions:
 
 
 STEADY = Ambient()
+
+
+class _Slow:
+    """One slowdown, over and over if it recurs; `start` is what the clock of its windows reads at time 0."""
+
+    def __init__(self, windows: Iterator[Incident], start: float) -> None:
+        self._windows = windows
+        self._start = start
+        self._next()
+
+    def at(self, time: float) -> tuple[float, float]:
+        """The factor on step times, and when it changes."""
+        while self._window is not None and self._window.end - self._start <= time:
+            self._next()
+        if self._window is None:
+            return 1.0, inf
+        if time < self._window.start - self._start:
+            return 1.0, self._window.start - self._start
+        return self._window.factor, self._window.end - self._start
+
+    def _next(self) -> None:
+        window = next(self._windows, None)
+        assert window is None or isinstance(window, Slowdown)
+        self._window = window
 
 
 class _Drawn:

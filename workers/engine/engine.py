@@ -198,6 +198,12 @@ class Engine:
         """How many tokens of a prompt with these blocks are in the cache."""
         return self._kv.prefixes.hit(blocks, len(blocks)) * self._limits.block
 
+    def gained(self, id: str) -> tuple[float | None, int]:  # noqa: A002
+        """When the first token of a sequence was out that it gained here, and how much of its prompt was cached."""
+        state = self._states[id]
+        first = None if state.first is None else self._outside(state.first)
+        return first, max(0, state.cached)
+
     def snapshot(self) -> Snapshot:
         """Gauges and counters at the time advanced to."""
         scheduler, decoding = self._scheduler, self._decoding
