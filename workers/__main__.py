@@ -54,7 +54,7 @@ async def _serve(configuration: Settings, name: str) -> None:
     memory.settle()
     await _verified(commands, stop)
     counted = metrics.pool_metrics(name)
-    backend = Emulated(catalog.pools[name], time.monotonic, configuration.flush_every, counted)
+    backend = Emulated(catalog.pools[name], time.monotonic, configuration.flush_every, counted, day=time.time())
     await Runner(configuration, Queue(commands, name), backend, counted, commands, bell, words).run(stop)
     metrics.farewell()
 

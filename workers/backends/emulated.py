@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 
 from service.messages import Delta, Event, Failed, Failure, Finished, Job, Started, Usage
 from service.metrics import PoolMetrics
-from service.tiers import Pool
+from service.pools import Pool
 from workers.backends import Emit
 from workers.content import Script, compose
-from workers.engine import Engine, Limits, NeverFits, Progress, Sequence
+from workers.engine import NeverFits, Progress, Sequence
+from workers.replicas import Replicas
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +42,9 @@ class _Choice:
     run: "_Run"
     index: int
     script: Script
-    replica: "_Replica"
     out: int = 0  # tokens generated
     sent: int = 0  # tokens emitted
+    cached: int = 0  # tokens of the prompt that were found in the cache
     ended: bool = False
 
 
@@ -66,36 +67,30 @@ class _Run:
     def ended(self) -> bool:
         return self.placed and all(choice.ended for choice in self.choices)
 
+    @property
+    def cached(self) -> int:
+        """Of the prompt, which all choices have in common: what the first one found."""
+        return self.choices[0].cached if self.choices else 0
+
     def usage(self) -> Usage:
         generated = sum(choice.out for choice in self.choices) + sum(self.before[len(self.choices) :])
-        return Usage(prompt=self.job.prompt_tokens, completion=generated)
+        return Usage(prompt=self.job.prompt_tokens, cached=self.cached, completion=generated)
 
     def sent(self) -> list[int]:
         return [*(choice.sent for choice in self.choices), *self.before[len(self.choices) :]]
 
 
-@dataclass(slots=True)
-class _Replica:
-    engine: Engine
-    sequences: int = 0  # placed here and not ended: what a new one is placed by
-
-
 class Emulated:
     """A pool's replicas, hosted by one worker."""
 
-    def __init__(self, pool: Pool, clock: Callable[[], float], flush_every: float, metrics: PoolMetrics) -> None:
-        limits = Limits(
-            max_batch=pool.limits.max_batch,
-            prefill_chunk=pool.limits.prefill_chunk,
-            ambient_sequences=pool.limits.ambient_sequences,
-            ambient_context=pool.limits.ambient_context,
-        )
+    def __init__(
+        self, pool: Pool, clock: Callable[[], float], flush_every: float, metrics: PoolMetrics, day: float = 0.0
+    ) -> None:
         self._pool = pool
         self._clock = clock
         self._flush_every = flush_every
         self._metrics = metrics
-        self._replicas = [_Replica(Engine(pool.step_time, limits, start=clock())) for _ in range(pool.replicas)]
-        self._slots = pool.replicas * int(limits.max_batch - limits.ambient_sequences)
+        self._replicas = Replicas(pool, start=clock(), day=day)
         self._runs: dict[str, _Run] = {}
         self._choices: dict[str, _Choice] = {}
         self._held: dict[str, _Choice] = {}  # choices with tokens out that wait for the next tick
@@ -109,11 +104,11 @@ class Emulated:
         self._stands_still_at = math.inf
         self._late_sum = 0.0
         self._late_count = 0
-        metrics.batch_max.set(self._slots)
+        metrics.batch_max.set(self._replicas.slots)
 
     @property
     def slots(self) -> int:
-        return self._slots
+        return self._replicas.slots
 
     @property
     def lateness(self) -> float:
@@ -155,7 +150,7 @@ class Emulated:
             return
         run.paused = True
         for choice in run.choices:
-            choice.replica.engine.cancel(choice.id)
+            self._replicas.cancel(choice.id)
         self._wake.set()
 
     def resume(self, job: str) -> None:
@@ -165,7 +160,7 @@ class Emulated:
         run.paused = False
         for choice in run.choices:
             if not choice.ended:
-                choice.replica.engine.add(self._sequence(choice, self._now()))
+                self._replicas.add(self._sequence(choice, self._now()))
         self._wake.set()
 
     def untouched(self) -> list[str]:
@@ -192,12 +187,9 @@ class Emulated:
         """When the next token has to go out, or a gauge to fall; infinity while there is nothing to do."""
         if self._outgoing or self._unplaced:
             return -math.inf
-        changes = [replica.engine.next_event() for replica in self._replicas]
-        if self._held or self._begun:
-            ticks: list[float | None] = [self._tick]
-        else:
-            ticks = [replica.engine.next_event(not_before=self._tick) for replica in self._replicas]
-        return min((self._metrics.rate_due, *(time for time in (*changes, *ticks) if time is not None)))
+        change = self._replicas.next_event()
+        tick = self._tick if self._held or self._begun else self._replicas.next_event(not_before=self._tick)
+        return min(time for time in (self._metrics.rate_due, change, tick) if time is not None)
 
     async def _sleep_until(self, due: float) -> None:
         wait = due - self._now()
@@ -213,14 +205,13 @@ class Emulated:
         """Everything to be told at `now`, in an order that keeps each job's grammar."""
         choices = self._choices
         events, self._outgoing = self._outgoing, []
-        for replica in self._replicas:
-            for progress in replica.engine.advance(now):
-                choice = choices[progress.id]
-                choice.out = progress.tokens
-                if progress.first is None and not progress.finished:
-                    self._held[progress.id] = choice
-                else:
-                    events += self._at_once(choice, progress, now)
+        for progress in self._replicas.advance(now):
+            choice = choices[progress.id]
+            choice.out, choice.cached = progress.tokens, progress.cached
+            if progress.first is None and not progress.finished:
+                self._held[progress.id] = choice
+            else:
+                events += self._at_once(choice, progress, now)
         ticks = now >= self._tick and bool(self._held or self._begun)
         if ticks:
             held, self._held = self._held, {}
@@ -270,15 +261,13 @@ class Emulated:
         """The next choice of the job. Raises NeverFits."""
         index = len(run.choices)
         sent = run.before[index]
-        replica = min(self._replicas, key=lambda replica: replica.sequences)
         script = compose(run.job, index)
-        choice = _Choice(f"{run.job.id}/{index}", run, index, script, replica, out=sent, sent=sent)
+        choice = _Choice(f"{run.job.id}/{index}", run, index, script, out=sent, sent=sent)
         if sent == script.tokens:  # an earlier worker has sent every token, but maybe not that it was the last
             choice.ended = True
             self._outgoing.append(self._delta(choice))
         elif not run.paused:
-            replica.engine.add(self._sequence(choice, run.arrival))
-        replica.sequences += 1
+            self._replicas.add(self._sequence(choice, run.arrival))
         run.choices.append(choice)
         self._choices[choice.id] = choice
         if run.ended:
@@ -294,14 +283,21 @@ class Emulated:
     def _sequence(self, choice: _Choice, arrival: float) -> Sequence:
         job = choice.run.job
         seed = random.Random(f"{choice.id} {choice.out}").getrandbits(63)
-        return Sequence(choice.id, arrival, job.prompt_tokens, choice.script.tokens, generated=choice.out, seed=seed)
+        return Sequence(
+            choice.id,
+            arrival,
+            job.prompt_tokens,
+            choice.script.tokens,
+            generated=choice.out,
+            seed=seed,
+            band=job.band,
+        )
 
     def _end(self, run: _Run) -> None:
         """Frees everything the job holds; its choices that still run leave the batch."""
         self._runs.pop(run.job.id, None)
         for choice in run.choices:
-            choice.replica.engine.cancel(choice.id)
-            choice.replica.sequences -= 1
+            self._replicas.cancel(choice.id)
             self._choices.pop(choice.id, None)
             self._held.pop(choice.id, None)
 
@@ -317,5 +313,5 @@ class Emulated:
         self._metrics.lateness.observe(seconds)
 
     def _report(self, events: list[Event], now: float) -> None:
-        self._metrics.engine([replica.engine.snapshot() for replica in self._replicas])
+        self._metrics.engine(self._replicas.snapshots())
         self._metrics.generated(sum(event.count for event in events if isinstance(event, Delta)), now)

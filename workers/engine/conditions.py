@@ -41,7 +41,7 @@ class Conditions:
         self.context = ambient.context
         self._ambient = ambient
         self._slowdowns = [_Slow(windows(slowdown), start) for slowdown in slowdowns]
-        self._day = day
+        self._day = day % ambient.period
         self._drawn = _Drawn(ambient, self._factor, self._factor_until) if ambient.stay is not None else None
 
     def at(self, time: float) -> Condition:
