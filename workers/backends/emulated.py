@@ -282,14 +282,13 @@ class Emulated:
 
     def _sequence(self, choice: _Choice, arrival: float) -> Sequence:
         job = choice.run.job
-        seed = random.Random(f"{choice.id} {choice.out}").getrandbits(63)
         return Sequence(
             choice.id,
             arrival,
             job.prompt_tokens,
             choice.script.tokens,
             generated=choice.out,
-            seed=seed,
+            seed=seed_of(choice.id, choice.out),
             band=job.band,
         )
 
@@ -315,3 +314,8 @@ class Emulated:
     def _report(self, events: list[Event], now: float) -> None:
         self._metrics.engine(self._replicas.snapshots())
         self._metrics.generated(sum(event.count for event in events if isinstance(event, Delta)), now)
+
+
+def seed_of(choice: str, generated: int) -> int:
+    """Of the bursts of a choice that has so many tokens already: other ones for each, the same in every process."""
+    return random.Random(f"{choice} {generated}").getrandbits(63)
