@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from service import tokenizer
 from service.errors import ContextLengthExceeded, InvalidRequest, Unavailable
 from service.messages import Job, Turn
+from service.pools import Pool, Roofline
 from service.queue import Bounds
 from service.settings import Settings
-from service.tiers import Catalog, Offer, Pool, resolve
+from service.tiers import Catalog, Offer, resolve
 
 _COUNT_IN_THREAD = 50_000  # characters; a longer prompt takes milliseconds to count, during which no token would go out
 _VOLUME_MAX = 524_288  # output tokens of one request, all choices together
@@ -131,7 +132,7 @@ def _check_modalities(ask: Ask, offer: Offer) -> None:
 
 
 def _check_choices(ask: Ask, pool: Pool) -> None:
-    room = pool.replicas * int(pool.limits.max_batch - pool.limits.ambient_sequences)
+    room = pool.replicas * pool.slots
     if ask.choices > room:
         raise InvalidRequest(
             f"Invalid 'n': integer above maximum value. This tier generates at most {room} choices at once, but got "
@@ -169,6 +170,7 @@ def _check_length(ask: Ask, offer: Offer, prompt_tokens: int) -> None:
 
 
 def _fingerprint(offer: Offer, pool: Pool) -> str:
-    """Equal for tiers that run the same weights, and so say the same."""
-    digest = hashlib.blake2s(f"{offer.model} {pool.architecture.name}".encode(), digest_size=5)
+    """Equal for tiers that run the same weights, and so say the same. A measured pool does not say what it runs."""
+    weights = pool.timing.architecture.name if isinstance(pool.timing, Roofline) else "unknown"
+    digest = hashlib.blake2s(f"{offer.model} {weights}".encode(), digest_size=5)
     return f"fp_{digest.hexdigest()}"

@@ -15,10 +15,11 @@ from typing import TypeVar
 
 from service.errors import InvalidRequest, ModelNotFound, TierNotOffered
 from service.hardware import Accelerator
-from service.machines import read_accelerator, read_architecture, read_deployment
+from service.machines import read_accelerator, read_architecture
+from service.messages import BANDS
 from service.models import Model
+from service.pools import Pool, read_pool
 from service.provenance import KEYS, Provenance, Source, read_sources, trace
-from service.roofline import Deployment, StepTime, fold
 from service.toml_table import Document, Table
 
 Thing = TypeVar("Thing")
@@ -35,34 +36,6 @@ class Price:
     input: int
     cached_input: int
     output: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchLimits:
-    """What one replica takes at once. Ambient sequences count against `max_batch`, and their context against KV."""
-
-    max_batch: int
-    prefill_chunk: int  # tokens of prefill in one step
-    ambient_sequences: float  # mean number of other people's requests in flight
-    ambient_context: float  # mean tokens of each
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
-    """Equal replicas of one deployment behind one queue. Durations in seconds."""
-
-    name: str
-    accelerator: Accelerator
-    architecture: Model
-    deployment: Deployment
-    step_time: StepTime
-    replicas: int
-    limits: BatchLimits
-    frontend_median: float  # added to the time to first token, lognormal
-    frontend_sigma: float
-    queue_max: int  # jobs waiting
-    queue_wait_max: float
-    utilisation: float  # share of its hours that a replica is paid for and in use at the ambient load
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +59,7 @@ class Offer:
     context_window: int
     max_output: int
     modalities: tuple[str, ...]
+    band: int  # 0 is served first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +138,8 @@ def load(path: Path | None = None) -> Catalog:
     if not shared.default_words:
         raise root.error("default_words", "is missing: what asks for a model's default tier?")
     _check_words(root, shared)
-    pools = {name: _read_pool(name, table, shared) for name, table in root.tables("pools").items()}
+    machines = (shared.accelerators, shared.architectures)
+    pools = {name: read_pool(name, table, *machines) for name, table in root.tables("pools").items()}
     models = {name: _read_model(name, table, shared, pools) for name, table in root.tables("models").items()}
     for kind, things in (("pools", pools), ("models", models)):
         if not things:
@@ -227,53 +202,6 @@ def _read_tier(name: str, table: Table) -> Tier:
     return tier
 
 
-def _read_pool(name: str, table: Table, catalog: Catalog) -> Pool:
-    accelerator, architecture, deployment = read_deployment(
-        table.table("deployment"), catalog.accelerators, catalog.architectures
-    )
-    step_time = fold(accelerator, architecture, deployment)
-    front_end, queue = table.table("front_end"), table.table("queue")
-    pool = Pool(
-        name=name,
-        accelerator=accelerator,
-        architecture=architecture,
-        deployment=deployment,
-        step_time=step_time,
-        replicas=table.integer("replicas", at_least=1),
-        limits=_read_limits(table, step_time),
-        frontend_median=front_end.number("median_ms", at_least=0) / 1e3,
-        frontend_sigma=front_end.number("sigma", at_least=0),
-        queue_max=queue.integer("max", at_least=1),
-        queue_wait_max=queue.number("wait_max_s", above=0),
-        utilisation=table.number("utilisation", above=0, at_most=1),
-    )
-    for inner in (front_end, queue, table):
-        inner.done()
-    return pool
-
-
-def _read_limits(pool: Table, step_time: StepTime) -> BatchLimits:
-    ambient = pool.table("ambient")
-    limits = BatchLimits(
-        max_batch=pool.integer("max_batch", at_least=1),
-        prefill_chunk=pool.integer("prefill_chunk", at_least=1),
-        ambient_sequences=ambient.number("sequences", at_least=0),
-        ambient_context=ambient.number("context", at_least=1),
-    )
-    ambient.done()
-    if limits.ambient_sequences + 1 > limits.max_batch:
-        raise pool.error(
-            "max_batch",
-            f"is {limits.max_batch}, and {limits.ambient_sequences:g} ambient sequences leave no slot for a request",
-        )
-    held = limits.ambient_sequences * limits.ambient_context
-    if held >= step_time.kv_capacity:
-        raise pool.error(
-            "ambient", f"holds {held:.0f} tokens of a KV cache of {step_time.kv_capacity:.0f}: none is left"
-        )
-    return limits
-
-
 def _read_model(name: str, table: Table, catalog: Catalog, pools: Mapping[str, Pool]) -> ServedModel:
     window = table.integer("context_window", at_least=1)
     served = ServedModel(
@@ -310,13 +238,13 @@ def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str
         context_window=window,
         max_output=table.integer("max_output", min(served.max_output, window), at_least=1, at_most=window),
         modalities=_read_modalities(table) if "modalities" in table else served.modalities,
+        band=table.integer("band", 1, at_least=0, at_most=BANDS - 1),
     )
     table.done()
-    free = pool.step_time.kv_capacity - pool.limits.ambient_sequences * pool.limits.ambient_context
-    if offer.context_window > free:
+    if offer.context_window > pool.kv_room:
         raise table.error(
             "pool",
-            f"its KV cache has room for {free:.0f} tokens beside the ambient load, and the model promises"
+            f"its KV cache has room for {pool.kv_room:.0f} tokens beside the ambient load, and the model promises"
             f" a context of {offer.context_window}: such a request would never be admitted",
         )
     return offer

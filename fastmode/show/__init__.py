@@ -41,8 +41,8 @@ def table(*headings: str, title: str | None = None, wordy: Collection[str] = ())
     return made
 
 
-def marked(figure: Figure) -> str:
-    return number(figure) + MARKS[figure.kind]
+def marked(figure: Figure | None) -> str:
+    return "–" if figure is None else number(figure) + MARKS[figure.kind]
 
 
 def number(figure: Figure) -> str:

@@ -18,7 +18,7 @@ from loadtests.bench.report import Aim, Figure, Sheet
 from loadtests.client import Address, Connection, Wrong, chat, check, clock, get
 from service import tiers
 from service.metrics import BATCH_RUNNING, BATCH_WAITING, IN_FLIGHT, QUEUE_DEPTH
-from service.tiers import Pool
+from service.pools import Pool
 
 STREAMS = 16
 _TOKENS = 50_000
@@ -77,7 +77,7 @@ class _Crowd:
     def __init__(self, address: Address, pool: Pool, request: bytes) -> None:
         self.address = address
         self.pool = pool
-        self.seated = min(STREAMS, pool.replicas * int(pool.limits.max_batch - pool.limits.ambient_sequences))
+        self.seated = min(STREAMS, pool.replicas * pool.slots)
         self._request = request
 
     async def come_and_go(self) -> float:

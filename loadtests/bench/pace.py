@@ -17,7 +17,8 @@ from loadtests.bench import stand
 from loadtests.bench.report import Aim, Figure, Sheet
 from loadtests.client import Connection, Wrong, chat, check, clock
 from service.figures import lone_speed
-from service.tiers import Offer, Pool
+from service.pools import Pool, Roofline
+from service.tiers import Offer
 
 MODEL = "gpt-5.3-codex"  # sold at all three tiers
 _SECONDS = 10.0
@@ -73,7 +74,8 @@ async def _tier(client: AsyncOpenAI, pool: Pool, offer: Offer) -> list[Figure]:
 
 def _standard_error(pool: Pool, tokens: int) -> float:
     """Of a rate over that many tokens, relative: the coefficient of variation of a step's yield, over sqrt(steps)."""
-    emission = pool.step_time.emission
+    assert isinstance(pool.timing, Roofline)
+    emission = pool.timing.step_time.emission
     mean = sum(count * share for count, share in enumerate(emission, 1))
     square = sum(count**2 * share for count, share in enumerate(emission, 1))
     return sqrt(max(0.0, square - mean**2)) / mean / sqrt(tokens / mean)

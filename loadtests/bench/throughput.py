@@ -14,7 +14,7 @@ from loadtests.bench import stand
 from loadtests.bench.report import Aim, Figure, Sheet
 from loadtests.client import Timing, Wrong, chat, post
 from loadtests.load import Plan, Sustained, sustain
-from service.tiers import Pool
+from service.pools import Pool, Roofline
 
 _ARRIVALS = 2.0  # s
 _FAST = Plan(streams=200, tokens=10_000, rate=1000, arrivals=_ARRIVALS)
@@ -64,7 +64,8 @@ def _sheet(
 
 def _first_token(pool: Pool) -> float:
     """Seconds from arrival to first token in an idle pool of the bench catalog, whose prefill costs nothing."""
-    return pool.frontend_median + pool.step_time.seconds(1, 1)
+    assert isinstance(pool.timing, Roofline)
+    return pool.frontend_median + pool.timing.step_time.seconds(1, 1)
 
 
 def _pace(plan: Plan, ours: Sustained, bare: Sustained | None) -> Iterator[Figure]:

@@ -42,6 +42,7 @@ def test_every_figure_says_its_kind_unit_and_basis(row: Row) -> None:
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: f"{row.model}-{row.tier}")
 def test_speeds_fall_from_the_floor_through_alone_and_ambient_to_full(row: Row) -> None:
+    assert row.floor_speed is not None
     speeds = [row.floor_speed, row.speed_alone, row.speed_ambient, row.speed_full]
     assert [speed.value for speed in speeds] == sorted((speed.value for speed in speeds), reverse=True)
     assert {speed.kind for speed in speeds} == {"derived"}
@@ -60,8 +61,13 @@ def test_list_prices_are_measured_where_they_are_published_and_assumed_where_not
 
 
 def test_a_small_batch_costs_more_to_serve_and_no_tier_is_sold_below_its_cost() -> None:
-    assert ROWS["claude-opus-4-6", "fast"].cost_output.value > 5 * ROWS["claude-opus-4-6", "standard"].cost_output.value
+    fast, standard = (ROWS["claude-opus-4-6", tier].cost_output for tier in ("fast", "standard"))
+    assert fast is not None
+    assert standard is not None
+    assert fast.value > 5 * standard.value
     for row in ROWS.values():
+        assert row.cost_output is not None
+        assert row.cost_input is not None
         assert row.price_output.value > row.cost_output.value
         assert row.price_input.value > row.cost_input.value
 
@@ -70,6 +76,7 @@ def test_the_cost_of_a_token_is_its_share_of_the_hour() -> None:
     row = ROWS["claude-opus-4-6", "standard"]
     pool = CATALOG.pools["standard"]
     tokens_per_hour = 3600 * (row.ambient_batch.value + 1) * row.speed_ambient.value * pool.utilisation
+    assert row.cost_output is not None
     assert row.cost_output.value == pytest.approx(8 * 2.75 / tokens_per_hour * 1e6, rel=1e-3)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from service.errors import CatalogError, InvalidRequest, ModelNotFound, TierNotOffered
 from service.figures import lone_speed
+from service.pools import Pool, Roofline
 from service.tiers import SHIPPED, Price, load, resolve
 
 CATALOG = load()
@@ -128,6 +129,11 @@ BROKEN: list[tuple[list[tuple[str, str]], str, str]] = [
 ]  # fmt: skip
 
 
+def roofline(pool: Pool) -> Roofline:
+    assert isinstance(pool.timing, Roofline)
+    return pool.timing
+
+
 def written(folder: Path, text: str) -> Path:
     path = folder / "catalog.toml"
     path.write_text(text)
@@ -151,7 +157,7 @@ def test_an_impossible_catalog_is_refused_with_its_key_and_the_reasoning(
 def test_the_catalog_that_the_broken_ones_come_from_is_good(tmp_path: Path) -> None:
     catalog = load(written(tmp_path, GOOD))
     assert catalog.models["m"].offers["standard"].price == Price(1000, 125, 2000)
-    assert catalog.pools["one"].step_time.drafts == 2
+    assert roofline(catalog.pools["one"]).step_time.drafts == 2
 
 
 @pytest.mark.parametrize(
@@ -252,11 +258,8 @@ def test_a_lone_request_sees_the_speed_customers_report(tier: str, low: float, h
 
 def test_shipped_pools_have_room_for_a_hundred_requests_of_ones_own() -> None:
     for pool in CATALOG.pools.values():
-        limits = pool.limits
-        own = limits.max_batch - limits.ambient_sequences
-        held = limits.ambient_sequences * limits.ambient_context
-        assert own * pool.replicas > 100
-        assert pool.step_time.kv_capacity - held > own * limits.ambient_context
+        assert pool.slots * pool.replicas > 100
+        assert pool.kv_room > pool.slots * pool.ambient.context
 
 
 def test_spark_is_a_smaller_text_model_with_its_own_window_under_either_name() -> None:
@@ -267,8 +270,9 @@ def test_spark_is_a_smaller_text_model_with_its_own_window_under_either_name() -
         assert offer.reported_as == "spark"
     assert CATALOG.models["gpt-5.3-codex"].context_window > under_full_name.context_window
     assert set(CATALOG.models["gpt-5.3-codex-spark"].offers) == {"spark"}
-    assert CATALOG.pools["spark"].step_time.drafts > 0
-    assert CATALOG.pools["spark"].architecture.total_params < CATALOG.pools["standard"].architecture.total_params / 10
+    spark, standard = (roofline(CATALOG.pools[name]) for name in ("spark", "standard"))
+    assert spark.step_time.drafts > 0
+    assert spark.architecture.total_params < standard.architecture.total_params / 10
 
 
 @pytest.mark.parametrize(
@@ -323,10 +327,11 @@ def test_an_unknown_model_is_not_found_whatever_the_tier() -> None:
 def test_bench_streams_run_at_their_rate_alone_and_in_thousands_token_by_token(model: str, rate: float) -> None:
     catalog = load(BENCH)
     pool = catalog.pools[resolve(catalog, model, None).pool]
+    step_time = roofline(pool).step_time
     assert lone_speed(pool) == pytest.approx(rate, rel=1e-12)
-    assert pool.step_time.speed(2000, 4000) == pytest.approx(rate, rel=1e-12)
-    assert pool.step_time.emission == (1.0,)
-    assert pool.step_time.seconds(0, 0, 100_000, 1e9) == pytest.approx(1 / rate, rel=1e-9)
+    assert step_time.speed(2000, 4000) == pytest.approx(rate, rel=1e-12)
+    assert step_time.emission == (1.0,)
+    assert step_time.seconds(0, 0, 100_000, 1e9) == pytest.approx(1 / rate, rel=1e-9)
     assert pool.frontend_median == 0
     assert pool.limits.max_batch >= 2000
 
@@ -334,7 +339,7 @@ def test_bench_streams_run_at_their_rate_alone_and_in_thousands_token_by_token(m
 def test_the_zero_time_pool_takes_next_to_no_time() -> None:
     catalog = load(BENCH)
     pool = catalog.pools[resolve(catalog, "test-zero", None).pool]
-    assert pool.step_time.seconds(500, 500_000, 100_000, 1e9) < 2e-6
+    assert roofline(pool).step_time.seconds(500, 500_000, 100_000, 1e9) < 2e-6
     assert pool.frontend_median == 0
 
 
