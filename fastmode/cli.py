@@ -24,12 +24,21 @@ CatalogOption = Annotated[
     Path | None, typer.Option("--catalog", help="A catalog of your own.", show_default="the one that ships")
 ]
 
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="Save a plot: a file ending in svg, png or pdf.")]
+
 
 def main() -> None:
     try:
         app()
     except FastmodeError as error:
         sys.exit(_complain(error))
+
+
+def settings_catalog() -> Path | None:
+    """The catalog that the environment names."""
+    from service.settings import read
+
+    return read(os.environ).catalog
 
 
 def _complain(error: FastmodeError) -> int:
@@ -95,11 +104,40 @@ def tiers(
     from fastmode.show import console
     from fastmode.show.tiers import tiers as shown
     from service.figures import rows
-    from service.settings import read
     from service.tiers import load
 
-    offered = load(catalog or read(os.environ).catalog)
+    offered = load(catalog or settings_catalog())
     if as_json:
         print(json.dumps([dataclasses.asdict(row) for row in rows(offered)], indent=2))
     else:
         shown(console(), offered)
+
+
+@app.command()
+def accuracy(
+    file: Annotated[Path, typer.Argument(help="CSV with a row for each measured point; see the README.")],
+    catalog: CatalogOption = None,
+    plot: PlotOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The scores as JSON.")] = False,
+) -> None:
+    """Predict measured serving speeds from the catalog's constants, and show how far off they are."""
+    from fastmode.show import console
+    from fastmode.show.accuracy import accuracy as shown
+    from planning.accuracy import read, score
+    from planning.charts import check as check_plot
+    from planning.charts import save
+    from service.tiers import load
+
+    if plot is not None:
+        check_plot(plot)
+    measurements = read(file, load(catalog or settings_catalog()))
+    scores = score(measurements.points)
+    if as_json:
+        skipped = [dataclasses.asdict(row) for row in measurements.skipped]
+        print(json.dumps({**dataclasses.asdict(scores), "skipped": skipped}, indent=2))
+    else:
+        shown(console(), measurements, scores)
+    if plot is not None:
+        from planning.charts.accuracy import draw
+
+        save(draw(measurements.points, scores), plot)

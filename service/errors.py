@@ -2,6 +2,8 @@
 
     FastmodeError
     ├── CatalogError            the catalog cannot be used; the message names the key and the reasoning
+    ├── MeasurementsError       a file of measurements cannot be used; the message names line and column
+    ├── PlotError               a plot cannot be saved as that
     └── ServiceError            something a client is told; carries status, code, param
         ├── InvalidRequest      400  the body is wrong                        (code: invalid_value, ...)
         │   ├── ContextLengthExceeded      the prompt does not fit the model's context window
@@ -27,6 +29,14 @@ class FastmodeError(Exception):
 
 class CatalogError(FastmodeError):
     """The catalog cannot be used."""
+
+
+class MeasurementsError(FastmodeError):
+    """A file of measurements cannot be used."""
+
+
+class PlotError(FastmodeError):
+    """A plot cannot be saved where, or as what, it is wanted."""
 
 
 class ServiceError(FastmodeError):

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import statistics
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.closed_loop import tpot
 from service.roofline import BOARD_CHIPS, Deployment, Speculation, StepTime, fold
 from service.tiers import load
 
@@ -114,14 +114,7 @@ def test_published_measurements_are_met_with_the_error_the_docstring_states() ->
                     kv_bytes=float(row["kv_bytes"]),
                 ),
             )
-            context = prompt + output / 2
-            n = max(1.0, min(batch, step.kv_capacity / context))
-            S = n * (min(context, step.sparse_topk) if step.sparse_topk else context)
-            share = min(1.0, n / output * math.ceil(prompt / 8192))
-            p = n * prompt / output / share
-            base = step.seconds(n, S)
-            seconds = base + share * (step.seconds(n, S, p, p * prompt / 2) - base)
-            errors.append(abs(float(row["tpot_ms"]) / 1e3 / seconds - 1))
+            errors.append(abs(float(row["tpot_ms"]) / 1e3 / tpot(step, batch, prompt, output) - 1))
     assert len(errors) == 1719
     assert statistics.mean(errors) < 0.155
     assert statistics.median(errors) < 0.115
