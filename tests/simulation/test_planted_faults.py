@@ -1,23 +1,27 @@
 """A comparison that lets a wrong engine pass proves nothing: faults are planted one by one, and it must find each."""
 
 from collections.abc import Callable
+from math import inf
 
 import pytest
 from comparison import Pair
 from workload import workload
 
-from workers.engine import engine, scheduler
+from workers.engine import Conditions, Engine, Sequence, conditions, engine, scheduler
 from workers.engine.attention import Attention
 from workers.engine.decoding import Decoding
-from workers.engine.engine import Engine
 from workers.engine.kv_cache import KVCache
+from workers.engine.prefix_cache import PrefixCache
 from workers.engine.scheduler import Scheduler
-from workers.engine.sequence import State
+from workers.engine.sequence import Place, State
 from workers.engine.speculation import Bursts
 from workers.engine.stretch import Stretch
 
-SEEDS = 300
+SEEDS = 600
 Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+# ---- steps
 
 
 def arrivals_begin_in_the_step_in_flight(patch: pytest.MonkeyPatch) -> None:
@@ -35,24 +39,68 @@ def arrivals_wait_a_step_too_long(patch: pytest.MonkeyPatch) -> None:
 
 
 def steps_do_not_lengthen_with_their_contexts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Attention, "growth", 0.0)
+    patch.setattr(Decoding, "growth", 0.0)
+
+
+def the_last_burst_comes_a_step_late(patch: pytest.MonkeyPatch) -> None:
+    steps = Bursts.steps
+    patch.setattr(Bursts, "steps", lambda self, place, tokens: steps(self, place, tokens) + 1)
+
+
+def sparse_attention_reads_everything(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Decoding, "_saturate", lambda self, state: None)
+
+
+def a_chunk_attends_to_nothing_before_it(patch: pytest.MonkeyPatch) -> None:
+    chunk = Attention.chunk
+    patch.setattr(Attention, "chunk", lambda self, computed, tokens: chunk(self, 0, tokens))
+
+
+def each_sequence_has_the_whole_prefill_budget(patch: pytest.MonkeyPatch) -> None:
+    def chunks(self: Scheduler) -> list[tuple[State, int]]:
+        return [(state, min(self._chunk, state.context - 1 - state.computed)) for _, _, state in self.computing]
+
+    patch.setattr(Scheduler, "chunks", chunks)
+
+
+def contexts_are_computed_in_the_order_of_admission(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scheduler, "insort", lambda computing, order: computing.append(order))
+    patch.setattr(scheduler, "bisect_left", lambda computing, order: [o[:2] for o in computing].index(order))
+
+
+# ---- room
 
 
 def the_cache_grows_by_one_token_whatever_is_drafted(patch: pytest.MonkeyPatch) -> None:
-    build = KVCache.__init__
-    patch.setattr(KVCache, "__init__", lambda self, share, rate: build(self, share, 1.0))
+    def held(self: KVCache, step: int) -> float:
+        growing = self._growing
+        whole = self.reserved + self.block * len(self.prefixes.held) + growing.private
+        return whole + len(growing.sequences) * step - growing.since
+
+    patch.setattr(KVCache, "held", held)
+    patch.setattr(KVCache, "fits", lambda self, need, step: self.held(step + 1) + need <= self.share)
 
 
-def the_oldest_is_preempted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Scheduler, "newest", lambda self: next(iter(self.running)))
+def the_first_in_order_is_preempted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scheduler, "max", min, raising=False)
 
 
-def the_preempted_queues_at_the_end(patch: pytest.MonkeyPatch) -> None:
-    def preempt(self: Scheduler, state: State, step: int) -> None:
-        self.leave(state, step)
-        self.waiting.append(state)
+def the_preempted_loses_its_turn(patch: pytest.MonkeyPatch) -> None:
+    preempt = Scheduler._preempt
 
-    patch.setattr(Scheduler, "preempt", preempt)
+    def again(self: Scheduler, state: State, step: int) -> None:
+        state.key += 1.0
+        preempt(self, state, step)
+
+    cease = Scheduler._cease_computing
+
+    def cease_computing(self: Scheduler, state: State) -> None:
+        self.computing = [(other.key, other.number, other) for _, _, other in self.computing]
+        self.computing.sort()
+        cease(self, state)
+
+    patch.setattr(Scheduler, "_preempt", again)
+    patch.setattr(Scheduler, "_cease_computing", cease_computing)
 
 
 def the_preempted_keeps_what_it_had_computed(patch: pytest.MonkeyPatch) -> None:
@@ -77,19 +125,30 @@ def the_preempted_draws_from_the_beginning(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Decoding, "end", forget)
 
 
+def somebody_is_admitted_at_a_preemption(patch: pytest.MonkeyPatch) -> None:
+    make_room = Scheduler.make_room
+
+    def and_admit(self: Scheduler, step: int) -> list[State]:
+        decoded = make_room(self, step)
+        self.admit(step)
+        return decoded
+
+    patch.setattr(Scheduler, "make_room", and_admit)
+
+
 def nobody_is_admitted_after_a_preemption(patch: pytest.MonkeyPatch) -> None:
     schedule = Engine._schedule
-    patch.setattr(Engine, "_schedule", lambda self: schedule(self) or True)
+    patch.setattr(Engine, "_schedule", lambda self, boundary: schedule(self, boundary) or True)
 
 
 def a_cancelled_sequence_keeps_its_room(patch: pytest.MonkeyPatch) -> None:
     cancel = Scheduler.cancel
 
     def keep(self: Scheduler, state: State, step: int) -> None:
-        held = state in self.running
+        held = state.place in (Place.COMPUTING, Place.DECODING)
         cancel(self, state, step)
         if held:
-            self._kv.reserve(state.context)
+            self._kv.reserved += state.context
 
     patch.setattr(Scheduler, "cancel", keep)
 
@@ -101,44 +160,257 @@ def a_cancelled_sequence_is_missed_at_the_next_change_only(patch: pytest.MonkeyP
         horizon = self._horizon
         cancel(self, name)
         self._horizon = horizon
-        self._plan(self._steps_passed())
+        self._plan()
 
     patch.setattr(Engine, "cancel", late)
 
 
-def each_sequence_has_the_whole_prefill_budget(patch: pytest.MonkeyPatch) -> None:
-    def chunks(self: Scheduler) -> list[tuple[State, int]]:
-        return [(state, min(self._chunk, state.to_compute)) for state in self.computing]
-
-    patch.setattr(Scheduler, "chunks", chunks)
+# ---- order
 
 
-def a_chunk_attends_to_nothing_before_it(patch: pytest.MonkeyPatch) -> None:
-    chunk = Attention.chunk
-    patch.setattr(Attention, "chunk", lambda self, computed, tokens: chunk(self, 0, tokens))
+def everybody_is_of_one_band(patch: pytest.MonkeyPatch) -> None:
+    build = State.__init__
+
+    def without(self: State, sequence: Sequence, due: float, key: float, number: int, draw: int) -> None:
+        build(self, sequence, due, due, number, draw)
+
+    patch.setattr(State, "__init__", without)
+
+
+def age_counts_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    build = State.__init__
+
+    def strict(self: State, sequence: Sequence, due: float, key: float, number: int, draw: int) -> None:
+        build(self, sequence, due, due + 1e6 * sequence.band, number, draw)
+
+    patch.setattr(State, "__init__", strict)
+
+
+def nobody_makes_way(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Scheduler, "_make_way", lambda self, head, hit, step: False)
+
+
+def those_make_way_whom_it_does_not_help(patch: pytest.MonkeyPatch) -> None:
+    fits = Scheduler._would_fit
+
+    def hopeful(self: Scheduler, head: State, hit: int, step: int, leaving: list[State]) -> bool:
+        return self.running - len(leaving) < self.slots and (fits(self, head, hit, step, leaving) or len(leaving) > 1)
+
+    patch.setattr(Scheduler, "_would_fit", hopeful)
+
+
+def those_make_way_who_have_begun(patch: pytest.MonkeyPatch) -> None:
+    """One that was pre-empted and computes its context again has its first token already."""
+
+    def make_way(self: Scheduler, head: tuple[float, int, State], hit: int, step: int) -> bool:
+        band = head[2].sequence.band
+        able = [o[2] for o in reversed(self.computing) if o[2].sequence.band > band and o > head]
+        for count in range(1, len(able) + 1):
+            if self._would_fit(head[2], hit, step, able[:count]):
+                for state in able[:count]:
+                    self._preempt(state, step)
+                return True
+        return False
+
+    patch.setattr(Scheduler, "_make_way", make_way)
+
+
+def a_better_band_does_not_wait_for_the_head(patch: pytest.MonkeyPatch) -> None:
+    """With several bands, arrivals are seen at the next change of the batch only."""
+    patch.setattr(Scheduler, "next_arrival", lambda self: inf if not self.coming or self.waiting else self.coming[0][0])
+
+
+# ---- prompts
+
+
+def the_whole_of_a_prompt_is_found(patch: pytest.MonkeyPatch) -> None:
+    """No token is left to compute."""
+
+    def hit(self: Scheduler, state: State) -> int:
+        found = self._kv.prefixes.hit(state.blocks, len(state.blocks))
+        return found if found * self._kv.block >= self._cached_min else 0
+
+    patch.setattr(Scheduler, "_hit", hit)
+
+
+def a_short_beginning_counts(patch: pytest.MonkeyPatch) -> None:
+    def hit(self: Scheduler, state: State) -> int:
+        return self._kv.prefixes.hit(state.blocks, (state.context - 2) // self._kv.block)
+
+    patch.setattr(Scheduler, "_hit", hit)
+
+
+def _cut_from_the_front(self: PrefixCache, most: int) -> None:
+    while len(self.idle) > max(0, most):
+        self.idle.popitem()
+
+
+def the_most_recently_used_is_given_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PrefixCache, "cut", _cut_from_the_front)
+
+
+def the_first_block_of_a_prompt_is_given_up_first(patch: pytest.MonkeyPatch) -> None:
+    drop = PrefixCache.drop
+
+    def forwards(self: PrefixCache, blocks: tuple[int, ...], count: int) -> None:
+        drop(self, tuple(reversed(blocks[:count])), count)
+
+    patch.setattr(PrefixCache, "drop", forwards)
+
+
+def idle_blocks_are_never_given_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KVCache, "cut", lambda self, step: None)
+
+
+def idle_blocks_are_given_up_when_the_next_change_comes(patch: pytest.MonkeyPatch) -> None:
+    """What was released in the meantime makes them stay."""
+    complete = Engine._complete_steps
+
+    def without_cut(self: Engine, boundary: float) -> None:
+        cut, KVCache.cut = KVCache.cut, lambda self, step: None  # type: ignore[method-assign]
+        complete(self, boundary)
+        KVCache.cut = cut  # type: ignore[method-assign]
+
+    patch.setattr(Engine, "_complete_steps", without_cut)
+
+
+def a_found_block_is_not_kept_from_being_given_up(patch: pytest.MonkeyPatch) -> None:
+    """Its holder uses it no less, but it stays where it was among the idle ones when it falls idle again."""
+    drop = PrefixCache.drop
+
+    def at_the_front(self: PrefixCache, blocks: tuple[int, ...], count: int) -> None:
+        before = dict(self.idle)
+        drop(self, blocks, count)
+        self.idle = {**{block: None for block in self.idle if block not in before}, **before}
+
+    patch.setattr(PrefixCache, "drop", at_the_front)
+
+
+def a_block_that_is_idle_needs_no_room_to_be_used_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PrefixCache, "idle_among", lambda self, blocks, count: 0)
+
+
+def a_prompt_is_found_before_it_is_computed(patch: pytest.MonkeyPatch) -> None:
+    note = Scheduler._note
+
+    def publish(self: Scheduler, state: State, hit: int) -> None:
+        note(self, state, hit)
+        for block in state.blocks[hit:]:
+            self._kv.prefixes.idle.setdefault(block)
+
+    patch.setattr(Scheduler, "_note", publish)
+
+
+def a_prompt_is_published_when_its_sequence_ends(patch: pytest.MonkeyPatch) -> None:
+    """The prefixes of those that run are not shared."""
+    patch.setattr(KVCache, "publish", lambda self, state: None)
+
+
+def a_leaver_keeps_its_blocks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KVCache, "drop", lambda self, state: None)
+
+
+def what_was_found_first_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    note = Scheduler._note
+
+    def latest(self: Scheduler, state: State, hit: int) -> None:
+        note(self, state, hit)
+        state.cached = hit * self._kv.block
+
+    patch.setattr(Scheduler, "_note", latest)
+
+
+# ---- conditions
 
 
 def the_ambient_load_is_not_read(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Attention, "one", lambda self, context: 0.0)
 
 
+def _seen(patch: pytest.MonkeyPatch, **changes: float) -> None:
+    at = Conditions.at
+    patch.setattr(Conditions, "at", lambda self, time: at(self, time)._replace(**changes))
+
+
 def the_ambient_load_takes_no_slots(patch: pytest.MonkeyPatch) -> None:
-    build = Scheduler.__init__
-    patch.setattr(Scheduler, "__init__", lambda self, slots, *rest: build(self, slots + 1, *rest))
+    heed = Engine._heed_conditions
+
+    def generous(self: Engine, time: float) -> None:
+        heed(self, time)
+        self._scheduler.slots = self._limits.max_batch
+
+    patch.setattr(Engine, "_heed_conditions", generous)
 
 
-def sparse_attention_reads_everything(patch: pytest.MonkeyPatch) -> None:
-    add = Attention.add
+def the_ambient_load_takes_no_room(patch: pytest.MonkeyPatch) -> None:
+    heed = Engine._heed_conditions
 
-    def forget(self: Attention, state: State) -> None:
-        add(self, state)
+    def generous(self: Engine, time: float) -> None:
+        heed(self, time)
+        self._kv.share = self._step_time.kv_capacity
 
-    patch.setattr(Attention, "add", forget)
+    patch.setattr(Engine, "_heed_conditions", generous)
 
 
-def the_last_burst_comes_a_step_late(patch: pytest.MonkeyPatch) -> None:
-    steps = Bursts.steps
-    patch.setattr(Bursts, "steps", lambda self, place, tokens: steps(self, place, tokens) + 1)
+def a_change_of_the_ambient_load_is_not_seen(patch: pytest.MonkeyPatch) -> None:
+    _seen(patch, until=inf)
+
+
+def a_change_of_the_conditions_is_seen_at_the_next_change_of_the_batch(patch: pytest.MonkeyPatch) -> None:
+    plan = Engine._plan
+
+    def unhurried(self: Engine) -> None:
+        until, self._until = self._until, inf
+        plan(self)
+        self._until = until
+
+    patch.setattr(Engine, "_plan", unhurried)
+
+
+def steps_are_never_slow(patch: pytest.MonkeyPatch) -> None:
+    _seen(patch, slowdown=1.0)
+
+
+def only_the_first_step_is_slow(patch: pytest.MonkeyPatch) -> None:
+    compose = Engine._compose_steps
+
+    def briefly(self: Engine, boundary: float, settled: bool) -> None:
+        compose(self, boundary, settled)
+        self._stretch.increment = self._slope * self._decoding.growth
+        if self._steps:
+            self._plan()
+
+    patch.setattr(Engine, "_compose_steps", briefly)
+
+
+def strangers_are_seen_the_moment_they_come(patch: pytest.MonkeyPatch) -> None:
+    def at(self: conditions._Drawn, time: float) -> tuple[float, float]:
+        while self._next <= time:
+            self._now = self._next
+            self._count += self._change
+            self._next, self._change = self._draw()
+        return self._count, self._next
+
+    patch.setattr(conditions._Drawn, "at", at)
+
+
+def births_do_not_follow_the_profile(patch: pytest.MonkeyPatch) -> None:
+    build = conditions._Drawn.__init__
+    patch.setattr(
+        conditions._Drawn, "__init__", lambda self, ambient, factor, until: build(self, ambient, lambda t: 1.0, until)
+    )
+
+
+def an_evicted_replica_keeps_its_cache(patch: pytest.MonkeyPatch) -> None:
+    evict = Engine.evict
+
+    def keep(self: Engine) -> list[Sequence]:
+        idle = dict(self._kv.prefixes.idle)
+        lost = evict(self)
+        self._kv.prefixes.idle.update(idle)
+        return lost
+
+    patch.setattr(Engine, "evict", keep)
 
 
 FAULTS: list[Plant] = [
@@ -146,20 +418,48 @@ FAULTS: list[Plant] = [
     arrivals_on_a_boundary_miss_it,
     arrivals_wait_a_step_too_long,
     steps_do_not_lengthen_with_their_contexts,
+    the_last_burst_comes_a_step_late,
+    sparse_attention_reads_everything,
+    a_chunk_attends_to_nothing_before_it,
+    each_sequence_has_the_whole_prefill_budget,
+    contexts_are_computed_in_the_order_of_admission,
     the_cache_grows_by_one_token_whatever_is_drafted,
-    the_oldest_is_preempted,
-    the_preempted_queues_at_the_end,
+    the_first_in_order_is_preempted,
+    the_preempted_loses_its_turn,
     the_preempted_keeps_what_it_had_computed,
     the_preempted_draws_from_the_beginning,
+    somebody_is_admitted_at_a_preemption,
     nobody_is_admitted_after_a_preemption,
     a_cancelled_sequence_keeps_its_room,
     a_cancelled_sequence_is_missed_at_the_next_change_only,
-    each_sequence_has_the_whole_prefill_budget,
-    a_chunk_attends_to_nothing_before_it,
+    everybody_is_of_one_band,
+    age_counts_for_nothing,
+    nobody_makes_way,
+    those_make_way_whom_it_does_not_help,
+    those_make_way_who_have_begun,
+    a_better_band_does_not_wait_for_the_head,
+    the_whole_of_a_prompt_is_found,
+    a_short_beginning_counts,
+    the_most_recently_used_is_given_up,
+    the_first_block_of_a_prompt_is_given_up_first,
+    idle_blocks_are_never_given_up,
+    idle_blocks_are_given_up_when_the_next_change_comes,
+    a_found_block_is_not_kept_from_being_given_up,
+    a_block_that_is_idle_needs_no_room_to_be_used_again,
+    a_prompt_is_found_before_it_is_computed,
+    a_prompt_is_published_when_its_sequence_ends,
+    a_leaver_keeps_its_blocks,
+    what_was_found_first_is_forgotten,
     the_ambient_load_is_not_read,
     the_ambient_load_takes_no_slots,
-    sparse_attention_reads_everything,
-    the_last_burst_comes_a_step_late,
+    the_ambient_load_takes_no_room,
+    a_change_of_the_ambient_load_is_not_seen,
+    a_change_of_the_conditions_is_seen_at_the_next_change_of_the_batch,
+    steps_are_never_slow,
+    only_the_first_step_is_slow,
+    strangers_are_seen_the_moment_they_come,
+    births_do_not_follow_the_profile,
+    an_evicted_replica_keeps_its_cache,
 ]
 
 

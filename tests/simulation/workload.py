@@ -1,48 +1,73 @@
-"""Seeded random replicas and what happens to them: arrivals, observations, cancels, late and resumed sequences."""
+"""Seeded random replicas and what happens to them: arrivals, looks, cancels, late, resumed and evicted sequences.
+
+Made so that rules meet: caches too small for what they are asked to keep, bands a few steps apart, ambient loads and
+slowdowns that change while sequences run.
+"""
 
 from dataclasses import dataclass, replace
 from math import inf
 from random import Random
 
+from service.conditions import Ambient, Slowdown
 from service.roofline import Speculation, StepTime
 from workers.engine import Limits, Sequence
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Act:
-    """At `time` the replica is observed; then, if named, a sequence is added or one is cancelled.
+    """At `time` the replica is observed; then, if named, a sequence is added or one is cancelled, or all are evicted.
 
-    `on_boundary` moves the arrival of the added sequence to the replica's next change of the batch.
+    `on_boundary` moves the arrival of the added sequence to the replica's next change of the batch. What is evicted
+    goes on at once: in the same replica, or in a new one that takes its place if `elsewhere`.
     """
 
     time: float
     add: Sequence | None = None
-    cancel: str | None = None
     on_boundary: bool = False
+    cancel: str | None = None
+    evict: bool = False
+    elsewhere: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Workload:
     step: StepTime
     limits: Limits
+    ambient: Ambient
+    slowdowns: tuple[Slowdown, ...]
+    conditions_start: float  # what the pool's clock reads at `start`
+    day: float  # what the clock of the profile reads then
     start: float
     acts: tuple[Act, ...]
 
 
 def workload(seed: int) -> Workload:
     random = Random(seed)
-    ambient = random.choice((0, 0, 1, 3, 2.5))
-    ambient_context = random.choice((0.0, 40.0, 900.5)) if ambient else 0.0
-    step = step_time(random, ambient * ambient_context)
-    limits = Limits(
-        max_batch=random.choice((4, 8, 16, 64)),
-        prefill_chunk=random.choice((16, 64, 256, 8192)),
-        ambient_sequences=ambient,
-        ambient_context=ambient_context,
-    )
+    horizon = random.choice((0.3, 1.0, 1.0, 5.0))
     start = random.choice((0.0, 0.0, 12_345.678))
-    horizon = random.choice((0.3, 1.0, 5.0))
-    return Workload(step, limits, start, acts(random, start, horizon))
+    conditions_start = random.choice((0.0, 0.0, 77.7))
+    max_batch = random.choice((4, 8, 16, 64))
+    ambient = ambient_load(random, max_batch, horizon)
+    block = random.choice((0, 8, 16))
+    return Workload(
+        step=step_time(random, ambient.peak * ambient.context),
+        limits=Limits(
+            max_batch=max_batch,
+            prefill_chunk=random.choice((16, 64, 256, 8192)),
+            block=block,
+            cached_min=random.choice((0, 0, 2 * block, 40)),
+            aging=random.choice((0.0, 0.02, 0.1, 0.1, 10.0)),
+        ),
+        ambient=ambient,
+        slowdowns=slowdowns(random, conditions_start, horizon),
+        conditions_start=conditions_start,
+        day=random.choice((0.0, 0.123)),
+        start=start,
+        acts=acts(random, start, horizon, block),
+    )
+
+
+# ---- the replica
 
 
 def step_time(random: Random, ambient_held: float) -> StepTime:
@@ -76,24 +101,98 @@ def gpu(random: Random) -> StepTime:
     )
 
 
-def acts(random: Random, start: float, horizon: float) -> tuple[Act, ...]:
+# ---- what it lives under
+
+
+def ambient_load(random: Random, max_batch: int, horizon: float) -> Ambient:
+    """Nobody, always as many, as many as the time of a short day says, or such that come and go."""
+    sequences = random.choice((1.0, 2.5, 3.0))
+    context = random.choice((0.0, 40.0, 150.5))
+    profile = tuple(random.choice((0.0, 0.3, 0.5, 1.0)) for _ in range(random.choice((2, 3, 5))))
+    period = horizon * random.choice((0.1, 0.5, 2.0))
+    steady = Ambient(sequences=sequences, context=context)
+    changing = replace(steady, profile=profile, period=period)
+    drawn = replace(
+        random.choice((steady, steady, changing)),
+        stay=random.choice((0.05, 0.3, 3.0)),
+        most=random.choice((3.0, max_batch - 1.0)),
+        seed=random.getrandbits(32),
+    )
+    return random.choice((Ambient(), steady, changing, drawn))
+
+
+def slowdowns(random: Random, start: float, horizon: float) -> tuple[Slowdown, ...]:
+    """Up to three windows, which may overlap, on a clock that reads `start` in the beginning."""
+    windows = []
+    for _ in range(random.choice((0, 0, 1, 3))):
+        begin = start + random.uniform(-0.2, horizon)
+        end = begin + random.choice((0.003, horizon / 4))
+        windows.append(Slowdown(start=begin, end=end, factor=random.choice((1.5, 4.0))))
+    return tuple(windows)
+
+
+# ---- what happens to it
+
+
+def acts(random: Random, start: float, horizon: float, block: int) -> tuple[Act, ...]:
     """Some 25 sequences over `horizon` seconds, in the order of time."""
     result = []
+    prompts = Prompts(random, block)
+    bands = random.choice(((1,), (0, 1), (0, 1, 2), (0, 2)))
     for number in range(random.randint(5, 40)):
         known = random.uniform(0, horizon)
         arrival = known + random.choice((-0.5, 0.0, random.uniform(0, horizon / 4)))
         output = random.choice((1, random.randint(2, 60), random.randint(60, 250), random.randint(60, 250)))
+        prompt, blocks = prompts.draw()
         sequence = Sequence(
             id=str(number),
             arrival=start + arrival,
-            prompt=random.choice((1, random.randint(2, 60), random.randint(2, 60), random.randint(60, 350))),
+            prompt=prompt,
             output=output,
             generated=random.choice((0, 0, 0, random.randrange(output))),
             seed=random.getrandbits(63),
+            band=random.choice(bands),
+            blocks=blocks,
         )
-        result.append(Act(start + known, add=sequence, on_boundary=random.random() < 0.2))
+        result.append(Act(time=start + known, add=sequence, on_boundary=random.random() < 0.2))
         if random.random() < 0.25:
             left = max(known, arrival) + random.uniform(-0.2, horizon / 3)
-            result.append(Act(start + max(known, left), cancel=sequence.id))
-    result += [Act(start + random.uniform(0, 1.5 * horizon)) for _ in range(20)]
+            result.append(Act(time=start + max(known, left), cancel=sequence.id))
+    result += [Act(time=start + random.uniform(0, 1.5 * horizon)) for _ in range(20)]
+    if random.random() < 0.2:
+        result.append(
+            Act(time=start + random.uniform(0, horizon), evict=True, elsewhere=random.random() < 0.5),
+        )
     return tuple(sorted(result, key=lambda act: act.time))
+
+
+class Prompts:
+    """Prompts that begin alike: some families, each of which parts into branches; and exact repeats.
+
+    A block is named by the way that leads to it, as a chained hash would.
+    """
+
+    def __init__(self, random: Random, block: int) -> None:
+        self.random = random
+        self.block = block
+        self.families = random.choice((1, 2, 5))
+        self.before: list[tuple[int, tuple[int, ...]]] = []
+
+    def draw(self) -> tuple[int, tuple[int, ...]]:
+        """Its length and its blocks; now and then one more than are full."""
+        random = self.random
+        if self.before and random.random() < 0.2:
+            return random.choice(self.before)
+        length = random.choice((1, random.randint(2, 60), random.randint(2, 60), random.randint(60, 350)))
+        if not self.block:
+            return length, ()
+        if random.random() < 0.2:
+            length = self.block * (1 + length // self.block)
+        family, branch = random.randrange(self.families), random.randrange(3)
+        trunk = random.choice((0, 2, 5, 20))
+        count = length // self.block + random.choice((0, 0, 0, 1))
+        blocks = tuple(
+            hash((family, place, branch * (place >= trunk), trunk * (place >= trunk))) for place in range(count)
+        )
+        self.before.append((length, blocks))
+        return length, blocks

@@ -15,6 +15,9 @@ from typing import NamedTuple
 from service.conditions import Ambient, Incident, Recurring, Slowdown, windows
 
 
+ROUNDING = 1e-9  # of a part of a profile
+
+
 class Condition(NamedTuple):
     """Holds until the time `until` (s): `sequences` of `context` tokens each; steps take `slowdown` times as long."""
 
@@ -64,11 +67,11 @@ class Conditions:
     def _factor_until(self, time: float) -> float:
         if not self._ambient.profile:
             return inf
-        until = (self._part(time) + 1) * self._ambient.period / len(self._ambient.profile) - self._day
-        return until if until > time else until + self._ambient.period / len(self._ambient.profile)
+        return (self._part(time) + 1) * self._ambient.period / len(self._ambient.profile) - self._day
 
     def _part(self, time: float) -> int:
-        return floor((self._day + time) * len(self._ambient.profile) / self._ambient.period)
+        """Counted from when the profile's clock reads 0. When a part ends, by rounding or not, the next one holds."""
+        return floor((self._day + time) * len(self._ambient.profile) / self._ambient.period + ROUNDING)
 
 
 STEADY = Ambient()

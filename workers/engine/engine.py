@@ -106,7 +106,7 @@ class Engine:
         self._horizon = 0  # steps of the stretch until the batch changes by itself
         self._due = 0  # the same, if nobody arrives before
         self._due_time = inf
-        self._touched: list[State] = []  # ceased to decode since the last report
+        self._touched: dict[State, None] = {}  # ceased to decode since the last report
         self._reported_step = 0
         self._heed_conditions(0.0)
 
@@ -139,6 +139,7 @@ class Engine:
         state = self._states.pop(id, None)
         if state is None:
             return
+        self._touched.pop(state, None)
         passed = self._steps_passed()
         self._kv.cut(self._begun(passed))
         self._scheduler.cancel(state, self._step + passed)
@@ -179,7 +180,7 @@ class Engine:
         touched = self._touched
         if not touched:
             return []
-        self._touched = [state for state in touched if state.place != Place.GONE]
+        self._touched = {state: None for state in touched if state.place != Place.GONE}
         return [self._ending(state) for state in touched if state.place == Place.GONE]
 
     def next_event(self, not_before: float | None = None) -> float | None:
@@ -293,7 +294,7 @@ class Engine:
         del self._states[state.sequence.id]
         state.place = Place.GONE
         state.last = boundary
-        self._touched.append(state)
+        self._touched[state] = None
 
     def _schedule(self, boundary: float) -> bool:
         """Who takes part in the next step. False if that is to be asked again after one step."""
@@ -305,7 +306,7 @@ class Engine:
             return True
         for state in scheduler.make_room(step):
             state.last = boundary
-            self._touched.append(state)
+            self._touched[state] = None
         return False
 
     def _compose_steps(self, boundary: float, settled: bool) -> None:

@@ -14,6 +14,9 @@ batch; the draws decide how many steps a sequence needs and what a client sees w
 Knows nothing about who waits and who goes.
 """
 
+from math import inf
+from sys import maxsize
+
 from workers.engine.decoding import Decoding
 from workers.engine.prefix_cache import PrefixCache
 from workers.engine.sequence import State
@@ -37,8 +40,7 @@ class KVCache:
 
     def idle(self, step: int) -> int:
         """Tokens in idle blocks, of which those that `step` needs are already given up."""
-        fit = int((self.share - self.held(step)) // self.block) if self.prefixes.idle else 0
-        return min(fit, len(self.prefixes.idle)) * self.block
+        return min(len(self.prefixes.idle), self._left(step)) * self.block
 
     def fits(self, need: int, step: int) -> bool:
         """Whether `need` more tokens leave room for what `step` adds."""
@@ -49,7 +51,7 @@ class KVCache:
     def cut(self, step: int) -> None:
         """Idle blocks make room for what is held before `step`."""
         if self.prefixes.idle:
-            self.prefixes.cut(int((self.share - self.held(step)) // self.block))
+            self.prefixes.cut(self._left(step))
 
     def share_blocks(self, state: State, hit: int) -> None:
         """A sequence that is about to compute need not compute its first `hit` blocks, which are present."""
@@ -80,3 +82,9 @@ class KVCache:
         while self.held(step + steps + 1) <= self.share:
             steps += 1
         return steps
+
+    def _left(self, step: int) -> int:
+        """For how many idle blocks there is room beside what is held before `step`."""
+        if not self.block or self.share == inf:
+            return maxsize
+        return int((self.share - self.held(step)) // self.block)
