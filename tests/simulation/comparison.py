@@ -81,7 +81,7 @@ class Pair:
         """What leaves is the same, and goes on."""
         evicted = {sequence.id: sequence for sequence in self.engine.evict()}
         by_steps = self.oracle.evict()
-        assert {s.id: s.generated for s in by_steps} == {id: s.generated for id, s in evicted.items()}
+        assert {s.id: s.generated for s in by_steps} == {name: s.generated for name, s in evicted.items()}
         assert {s.id for s in self.ending_engine.evict()} == set(evicted)
         self.engine.check_conservation()
         self.compare()

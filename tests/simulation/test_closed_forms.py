@@ -6,9 +6,11 @@ from math import nextafter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.roofline import Speculation
+from service.roofline import Speculation, StepTime
 from workers.engine.attention import Attention
+from workers.engine.decoding import Decoding
 from workers.engine.kv_cache import KVCache
+from workers.engine.sequence import Sequence, State
 from workers.engine.speculation import Bursts
 from workers.engine.stretch import Stretch
 
@@ -115,9 +117,12 @@ def test_without_drafts_there_is_no_slack() -> None:
 
 @given(st.floats(1.0, 4.0), st.lists(st.integers(1, 50), min_size=1, max_size=5), st.integers(0, 500))
 def test_the_steps_that_fit_the_cache_are_those_counted_one_by_one(rate: float, contexts: list[int], room: int) -> None:
-    cache = KVCache(sum(contexts) + room, rate)
+    decoding = Decoding(StepTime(c0=0.01, emitted=rate), Bursts((1.0,)))
+    cache = KVCache(decoding, block=0)
+    cache.share = sum(contexts) + len(contexts) + room
     for step, context in enumerate(contexts):
-        cache.growing.add(context, since=step)
+        state = State(Sequence(str(step), 0.0, context, 10_000), 0.0, 0.0, step, 0)
+        decoding.begin(state, step)
     now = len(contexts)
     if cache.held(now) > cache.share:
         return
@@ -132,4 +137,4 @@ def test_what_a_chunk_attends_to_is_the_sum_over_its_tokens(topk: int, computed:
     """Each token attends to what stands before it and half of itself, and to at most topk tokens."""
     before = [position + 0.5 for position in range(computed, computed + tokens)]
     added = list(accumulate((min(seen, topk) if topk else seen for seen in before), initial=0.0))[-1]
-    assert Attention(topk, 1.0).chunk(computed, tokens) == added
+    assert Attention(topk).chunk(computed, tokens) == added

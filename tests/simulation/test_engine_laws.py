@@ -2,14 +2,18 @@
 
 from dataclasses import dataclass, replace
 from math import inf
+from random import Random
+from statistics import mean
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from service.conditions import Ambient
+from service.pricing import floor_speed, premium
 from service.roofline import Deployment, Speculation, StepTime, fold
 from service.tiers import load
-from workers.engine import Engine, Limits, NeverFits, Progress, Sequence
+from workers.engine import Conditions, Engine, Limits, NeverFits, Progress, Sequence
 
 CATALOG = load()
 PLAIN = StepTime(c0=0.01, cm=1e-5, cp=1e-5, ck=1e-8, cs=2e-5, ca=1e-10)
@@ -22,6 +26,10 @@ def folded(accelerator: str, model: str, deployment: Deployment) -> StepTime:
 
 def drafting(step: StepTime, speculation: Speculation = DRAFTING) -> StepTime:
     return replace(step, drafts=speculation.drafts, emitted=speculation.emitted, emission=speculation.emission)
+
+
+def ambient(sequences: float, context: float = 0.0) -> Conditions:
+    return Conditions(Ambient(sequences=sequences, context=context))
 
 
 def run(engine: Engine) -> dict[str, Progress]:
@@ -59,7 +67,7 @@ def test_more_ambient_load_is_never_faster(few: float, more: float, short: float
     step = drafting(PLAIN, Speculation(drafts, 0.84, 0.93))
     ends = []
     for n, context in ((min(few, more), min(short, long)), (max(few, more), max(short, long))):
-        engine = Engine(step, Limits(max_batch=64, ambient_sequences=n, ambient_context=context))
+        engine = Engine(step, Limits(max_batch=64), ambient(n, context))
         engine.add(Sequence("lone", 0.0, 700, 300, seed=1))
         ends.append(run(engine)["lone"])
     assert ends[0].time <= ends[1].time + 1e-9
@@ -70,7 +78,7 @@ def test_beside_seven_others_a_lone_request_has_the_speed_of_a_batch_of_eight() 
     step = folded(
         "gb200", "flagship-1.2t-a60b", Deployment(tensor_parallel=8, expert_bytes=0.5625, speculation=DRAFTING)
     )
-    engine = Engine(step, Limits(max_batch=8, ambient_sequences=7, ambient_context=2250))
+    engine = Engine(step, Limits(max_batch=8), ambient(7, 2250))
     engine.add(Sequence("lone", 0.0, 1750, 1000, seed=1))
     assert rate(run(engine)["lone"]) == pytest.approx(163.5, rel=0.01)
 
@@ -143,6 +151,148 @@ def test_a_resumed_sequence_generates_what_is_left() -> None:
     assert (end.tokens, engine.snapshot().steps) == (50, 2)
 
 
+# ---- order: a band moves TTFT, and nothing else
+
+CROWDED = folded(
+    "gb200", "flagship-1.2t-a60b", Deployment(tensor_parallel=8, expert_bytes=0.5625, speculation=DRAFTING)
+)
+
+
+def crowd(better: float, aging: float = 60.0) -> tuple[dict[str, Progress], dict[str, Sequence]]:
+    """A replica that has more to do than slots for a while; a share `better` of the requests is of band 0."""
+    random = Random(5)
+    engine = Engine(CROWDED, Limits(max_batch=24, prefill_chunk=4096, aging=aging))
+    sequences: dict[str, Sequence] = {}
+    time = 0.0
+    for number in range(300):
+        time += random.expovariate(9.0)
+        band = 0 if random.random() < better else 1
+        sequences[str(number)] = Sequence(str(number), time, random.randint(500, 6000), 300, seed=number, band=band)
+    for sequence in sequences.values():
+        engine.add(sequence)
+    return run(engine), sequences
+
+
+def test_a_better_band_moves_the_first_token_and_not_the_speed() -> None:
+    """The bus pass: a tenth of the requests waits a fraction as long, and every stream is as fast as before."""
+    plain, sequences = crowd(0.0)
+    passed, with_bands = crowd(0.1)
+    better = [name for name, sequence in with_bands.items() if sequence.band == 0]
+    others = [name for name in sequences if name not in better]
+
+    def ttft(ends: dict[str, Progress], names: list[str]) -> float:
+        return mean(end.first - sequences[name].arrival for name in names if (end := ends[name]).first is not None)
+
+    def tpot(ends: dict[str, Progress], names: list[str]) -> float:
+        return mean(1 / rate(ends[name]) for name in names)
+
+    assert len(better) > 20
+    assert ttft(passed, better) < ttft(plain, better) / 4
+    assert ttft(passed, others) < 1.3 * ttft(plain, others), "the others pay, among nine times as many"
+    assert tpot(passed, better) == pytest.approx(tpot(plain, better), rel=0.05)
+    assert tpot(passed, others) == pytest.approx(tpot(plain, others), rel=0.02)
+
+
+def test_nobody_waits_for_ever() -> None:
+    """Against a stream of better ones that leaves no slot, one of the last band is served once it has aged."""
+    engine = Engine(PLAIN, Limits(max_batch=1, aging=5.0))
+    engine.add(Sequence("patient", 0.0, 10, 10, band=2))
+    for number in range(400):
+        engine.add(Sequence(str(number), number * 0.1, 10, 20, band=0))
+    ends = run(engine)
+    first = ends["patient"].first
+    assert first is not None
+    assert 5.0 < first < 25.0
+    overtaken = sum(end.time < first for name, end in ends.items() if name != "patient")
+    assert overtaken > 20
+
+
+@given(st.lists(st.tuples(st.integers(0, 3000), st.integers(1, 400), st.integers(1, 60)), min_size=1, max_size=20))
+@settings(deadline=None, max_examples=40)
+def test_bands_make_no_difference_where_all_are_alike(load: list[tuple[int, int, int]]) -> None:
+    ends = []
+    for band in (0, 2):
+        engine = Engine(replace(PLAIN, kv_capacity=1500), Limits(4, prefill_chunk=64))
+        for number, (arrival, prompt, output) in enumerate(load):
+            engine.add(Sequence(str(number), arrival / 1000, prompt, output, band=band))
+        ends.append({name: (end.first, end.time) for name, end in run(engine).items()})
+    assert ends[0] == ends[1]
+
+
+# ---- prompts that were computed before
+
+
+@given(st.integers(2, 4000), st.integers(1, 64), st.integers(0, 500), st.integers(0, 70))
+@settings(deadline=None, max_examples=60)
+def test_a_repeated_prompt_is_cached_but_for_its_last_token_and_has_its_first_token_sooner(
+    prompt: int, block: int, minimum: int, shared: int
+) -> None:
+    """An exact repeat, then a prompt that shares a beginning: each finds the whole blocks that it can use."""
+    engine = Engine(PLAIN, Limits(4, prefill_chunk=10**6, block=block, cached_min=minimum))
+    blocks = tuple(range(prompt // block))
+    alike = min(shared, len(blocks))
+    other = blocks[:alike] + tuple(-1 - place for place in range(len(blocks) - alike))
+    ends: dict[str, Progress] = {}
+    for number, asked in enumerate((blocks, blocks, other)):
+        engine.add(Sequence(str(number), 100.0 * number, prompt, 2, blocks=asked))
+        ends |= run(engine)
+    first, repeat, part = (ends[str(number)] for number in range(3))
+
+    def whole(tokens: int) -> int:
+        return tokens if tokens >= minimum else 0
+
+    assert first.cached == 0
+    assert repeat.cached == whole((prompt - 1) // block * block)
+    assert part.cached == whole(min(alike, (prompt - 1) // block) * block)
+    waits = [end.first - 100.0 * number for number, end in enumerate((first, repeat, part)) if end.first is not None]
+    saved = [waits[0] - wait for wait in waits]
+    for end, gain in zip((repeat, part), saved[1:], strict=True):
+        assert gain == pytest.approx(PLAIN.cp * end.cached + PLAIN.ca * end.cached**2 / 2, abs=1e-9)
+
+
+def test_prompts_that_are_shared_take_their_room_once() -> None:
+    """Fifty sequences over one long prompt run at once in a cache that could not hold three of them apart."""
+    blocks = tuple(range(100))
+    engine = Engine(replace(PLAIN, kv_capacity=4500), Limits(64, prefill_chunk=10**5, block=16))
+    engine.add(Sequence("first", 0.0, 1605, 400, blocks=blocks))
+    for number in range(50):
+        engine.add(Sequence(str(number), 1.0, 1605, 10, blocks=blocks))
+    engine.advance(1.05)
+    assert engine.snapshot().running == 51
+    engine.check_conservation()
+
+
+def test_what_was_not_used_for_longest_makes_room_first() -> None:
+    """Three prompts fit; the fourth drives out the one that was not asked for again."""
+    engine = Engine(replace(PLAIN, kv_capacity=340), Limits(4, block=10))
+    prompts = {name: tuple(100 * place + block for block in range(10)) for place, name in enumerate("abcd")}
+    cached: dict[str, int] = {}
+    for time, name in enumerate("abcadabc"):
+        engine.add(Sequence(f"{name}{time}", 10.0 * time, 101, 2, blocks=prompts[name]))
+        cached |= {end: progress.cached for end, progress in run(engine).items()}
+    assert [cached[f"{name}{time}"] for time, name in enumerate("abcad")] == [0, 0, 0, 100, 0]
+    assert cached["a5"] == 100, "it was asked for last"
+    assert cached["b6"] == 30, "its last blocks made room first"
+
+
+# ---- speed against price
+
+
+@given(st.floats(0.5e-3, 0.1), st.floats(1e-4, 0.2), st.integers(1, 8), st.integers(2, 20))
+@settings(deadline=None, max_examples=40)
+def test_the_premium_of_a_faster_tier_is_what_its_chip_time_costs(a: float, beta: float, fast: int, more: int) -> None:
+    """On one deployment with t(B) = a(1 + beta B): R = 1 + (1 - 1/g)/x2, floor s_fast(1 + x2), B_std/B_fast = gR."""
+    step = StepTime(c0=a, cs=a * beta)
+    slow = fast * more
+    speeds = [batch(step, size, prompt=1, output=50) for size in (fast, slow)]
+    chip_time = [1 / (size * speed) for size, speed in zip((fast, slow), speeds, strict=True)]  # for each token
+    g, x2 = speeds[0] / speeds[1], beta * fast
+    R = chip_time[0] / chip_time[1]
+    assert premium(g, x2) == pytest.approx(R, rel=1e-6)
+    assert floor_speed(speeds[0], x2) == pytest.approx(1 / a, rel=1e-6)
+    assert slow / fast == pytest.approx(g * R, rel=1e-6)
+
+
 # ---- room and slots
 
 
@@ -178,7 +328,7 @@ def test_the_slot_of_a_cancelled_sequence_serves_the_next_from_the_next_step_on(
 
 
 def test_a_sequence_that_could_never_fit_is_refused() -> None:
-    engine = Engine(replace(PLAIN, kv_capacity=1000), Limits(4, ambient_sequences=1, ambient_context=500))
+    engine = Engine(replace(PLAIN, kv_capacity=1000), Limits(4), ambient(1, 500))
     engine.add(Sequence("fits", 0.0, 400, 100))
     with pytest.raises(NeverFits, match="too long needs 501 tokens"):
         engine.add(Sequence("too long", 0.0, 400, 101))
@@ -198,17 +348,21 @@ def test_cancelling_an_id_that_is_not_here_is_ignored() -> None:
     Engine(PLAIN, Limits(4)).cancel("x")
 
 
-@pytest.mark.parametrize(
-    "limits", [{"max_batch": 0}, {"max_batch": 4, "ambient_sequences": 3.5}, {"max_batch": 4, "prefill_chunk": 0}]
-)
-def test_limits_that_serve_nobody_are_refused(limits: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"slot|prefill_chunk"):
-        Limits(**limits)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("max_batch", "strangers"), [(0, 0), (4, 3.5)])
+def test_a_batch_without_a_slot_of_its_own_is_refused(max_batch: int, strangers: float) -> None:
+    with pytest.raises(ValueError, match="leave no slot"):
+        Engine(PLAIN, Limits(max_batch), ambient(strangers))
+
+
+@pytest.mark.parametrize("limits", [{"prefill_chunk": 0}, {"block": -1}, {"aging": inf}, {"aging": -1}])
+def test_limits_that_cannot_be_are_refused(limits: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"prefill_chunk|negative"):
+        Limits(4, **limits)  # type: ignore[arg-type]
 
 
 def test_an_ambient_load_that_fills_the_cache_is_refused() -> None:
     with pytest.raises(ValueError, match="fills the cache"):
-        Engine(replace(PLAIN, kv_capacity=1000), Limits(8, ambient_sequences=4, ambient_context=250))
+        Engine(replace(PLAIN, kv_capacity=1000), Limits(8), ambient(4, 250))
 
 
 @pytest.mark.parametrize(("prompt", "output", "generated"), [(0, 5, 0), (1, 0, 0), (1, 5, 5), (1, 5, -1)])
@@ -226,7 +380,7 @@ def test_a_sequence_without_anything_to_read_or_to_generate_is_refused(
 @pytest.mark.parametrize("drafts", [0, 3])
 def test_a_driver_that_wakes_when_told_to_never_wakes_for_nothing_while_all_decode(start: float, drafts: int) -> None:
     """Also on a clock so large that step boundaries cannot be told exactly."""
-    engine = Engine(drafting(PLAIN, Speculation(drafts, 0.84, 0.93)), Limits(8), start)
+    engine = Engine(drafting(PLAIN, Speculation(drafts, 0.84, 0.93)), Limits(8), start=start)
     for seed in range(5):
         engine.add(Sequence(str(seed), start, 10, 200, seed=seed))
     engine.advance(start)
