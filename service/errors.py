@@ -3,6 +3,7 @@
     FastmodeError
     ├── CatalogError            the catalog cannot be used; the message names the key and the reasoning
     ├── MeasurementsError       a file of measurements cannot be used; the message names line and column
+    ├── PlanError               what is asked for cannot be planned
     ├── PlotError               a plot cannot be saved as that
     └── ServiceError            something a client is told; carries status, code, param
         ├── InvalidRequest      400  the body is wrong                        (code: invalid_value, ...)
@@ -33,6 +34,10 @@ class CatalogError(FastmodeError):
 
 class MeasurementsError(FastmodeError):
     """A file of measurements cannot be used."""
+
+
+class PlanError(FastmodeError):
+    """A workload, a mix of tiers or an SLO that cannot be planned."""
 
 
 class PlotError(FastmodeError):

@@ -61,6 +61,7 @@ DOORS = {
     "httpx": {"fastmode", "loadtests"},
     "openai": {"loadtests"},
     "matplotlib": {"planning.charts"},
+    "numpy": {"planning"},
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
