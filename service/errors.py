@@ -4,6 +4,7 @@
     ├── CatalogError            the catalog cannot be used; the message names the key and the reasoning
     ├── MeasurementsError       a file of measurements cannot be used; the message names line and column
     ├── PlanError               what is asked for cannot be planned
+    ├── TraceError              a file of requests cannot be used; the message names the line
     ├── PlotError               a plot cannot be saved as that
     └── ServiceError            something a client is told; carries status, code, param
         ├── InvalidRequest      400  the body is wrong                        (code: invalid_value, ...)
@@ -38,6 +39,10 @@ class MeasurementsError(FastmodeError):
 
 class PlanError(FastmodeError):
     """A workload, a mix of tiers or an SLO that cannot be planned."""
+
+
+class TraceError(FastmodeError):
+    """A file of requests cannot be used."""
 
 
 class PlotError(FastmodeError):

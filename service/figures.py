@@ -19,12 +19,13 @@ MISJUDGED = 0.10  # relative error of a floor speed for which the note on a prem
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`note` says what the figure rests on."""
+    """`note` says what the figure rests on, `assumes` which of the inputs of a derived one are assumed."""
 
     value: float
     unit: str
     kind: Kind
     note: str
+    assumes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +156,7 @@ def _layout(catalog: Catalog, pool: Pool) -> Source:
         return catalog.provenance["pools", pool.name, "deployment", "dense_bytes"]
     if isinstance(pool.timing, Fixed):
         return catalog.provenance["pools", pool.name, "fixed", "tok_s"]
-    return catalog.provenance["pools", pool.name, "empirical", "samples"]
+    return catalog.provenance["pools", pool.name, "empirical", "requests"]
 
 
 def _full(pool: Pool) -> float:

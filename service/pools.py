@@ -3,11 +3,15 @@
 Knows nothing about models, tiers and prices, which are sold from it.
 """
 
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 
-from service.conditions import Ambient, Incident, Recurring
+from service import traces
+from service.conditions import Ambient, Incident, Outage, Recurring, Slowdown
+from service.errors import TraceError
 from service.hardware import Accelerator
 from service.machines import read_deployment
 from service.models import Model
@@ -16,6 +20,11 @@ from service.timings import Empirical, Fixed
 from service.toml_table import Table
 
 AGING = 10.0  # s
+AGING_MAX = 1e6  # s
+DAY = 86_400.0  # s
+PARTS_MAX = 10_000  # of a profile
+SIGMA_MAX = 5.0  # of a lognormal spread: more than five decades are no spread but a mistake
+TIMINGS = ("roofline", "fixed", "empirical")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,54 +89,181 @@ class Pool:
 
 
 def read_pool(
-    name: str, table: Table, accelerators: Mapping[str, Accelerator], architectures: Mapping[str, Model]
+    name: str,
+    table: Table,
+    accelerators: Mapping[str, Accelerator],
+    architectures: Mapping[str, Model],
+    directory: Path,
 ) -> Pool:
-    """Raises CatalogError."""
-    accelerator, architecture, deployment = read_deployment(table.table("deployment"), accelerators, architectures)
-    step_time = fold(accelerator, architecture, deployment)
-    front_end, queue = table.table("front_end"), table.table("queue")
+    """`directory` is where the files lie that the pool names. Raises CatalogError."""
+    kind = table.one_of("timing", TIMINGS, "roofline")
+    timing = _read_timing(kind, table, accelerators, architectures, directory)
+    dollars = _read_dollars(table, timing)
     limits = BatchLimits(
-        max_batch=table.integer("max_batch", at_least=1), prefill_chunk=table.integer("prefill_chunk", at_least=1)
+        max_batch=table.integer("max_batch", at_least=1),
+        prefill_chunk=table.integer("prefill_chunk", at_least=1) if kind == "roofline" else 1,
     )
+    median, sigma = _read_front_end(table, kind)
+    queue = table.table("queue")
     pool = Pool(
         name=name,
-        timing=Roofline(accelerator=accelerator, architecture=architecture, deployment=deployment, step_time=step_time),
+        timing=timing,
         replicas=table.integer("replicas", at_least=1),
         limits=limits,
-        ambient=_read_ambient(table, limits, step_time),
-        incidents=(),
-        prefix_cache=_read_prefix_cache(table.table("prefix_cache")) if "prefix_cache" in table else None,
-        aging=queue.number("aging_s", AGING, above=0),
-        frontend_median=front_end.number("median_ms", at_least=0) / 1e3,
-        frontend_sigma=front_end.number("sigma", at_least=0),
+        ambient=_read_ambient(table, limits, timing, directory),
+        incidents=tuple(_read_incident(incident) for incident in table.tables("incidents").values()),
+        prefix_cache=_read_prefix_cache(table) if "prefix_cache" in table and kind == "roofline" else None,
+        aging=queue.number("aging_s", AGING, above=0, at_most=AGING_MAX),
+        frontend_median=median,
+        frontend_sigma=sigma,
         queue_max=queue.integer("max", at_least=1),
         queue_wait_max=queue.number("wait_max_s", above=0),
         utilisation=table.number("utilisation", above=0, at_most=1),
-        dollars_per_hour=deployment.chips * accelerator.dollars_per_hour,
+        dollars_per_hour=dollars,
     )
-    for inner in (front_end, queue, table):
-        inner.done()
+    queue.done()
+    table.done()
     return pool
 
 
-def _read_prefix_cache(table: Table) -> PrefixCache:
-    cache = PrefixCache(block=table.integer("block", at_least=1), minimum=table.integer("minimum", at_least=0))
+def _read_timing(
+    kind: str,
+    pool: Table,
+    accelerators: Mapping[str, Accelerator],
+    architectures: Mapping[str, Model],
+    directory: Path,
+) -> Timing:
+    if kind == "fixed":
+        return _read_fixed(pool.table("fixed"))
+    if kind == "empirical":
+        return _read_empirical(pool.table("empirical"), directory)
+    accelerator, architecture, deployment = read_deployment(pool.table("deployment"), accelerators, architectures)
+    step_time = fold(accelerator, architecture, deployment)
+    return Roofline(accelerator=accelerator, architecture=architecture, deployment=deployment, step_time=step_time)
+
+
+def _read_fixed(table: Table) -> Fixed:
+    timing = Fixed(
+        ttft=table.number("ttft_ms", above=0) / 1e3,
+        ttft_sigma=table.number("ttft_sigma", 0, at_least=0, at_most=SIGMA_MAX),
+        rate=table.number("tok_s", above=0),
+        rate_sigma=table.number("tok_s_sigma", 0, at_least=0, at_most=SIGMA_MAX),
+        load_slope=table.number("load_slope", 0, at_least=0),
+        ttft_per_token=table.number("ttft_ms_per_1k_prompt", 0, at_least=0) / 1e6,
+    )
+    table.done()
+    return timing
+
+
+def _read_empirical(table: Table, directory: Path) -> Empirical:
+    """The number of requests is stated, too: so it has a source, and a file that was cut off is noticed."""
+    path, stated = directory / table.text("samples"), table.integer("requests", at_least=1)
+    table.done()
+    samples = []
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file)
+            for row in rows:
+                ttft, rate = float(row["ttft_ms"]) / 1e3, float(row["tok_s"])
+                if not (0 < ttft < inf and 0 < rate < inf):
+                    raise ValueError(f"line {rows.line_num}: both numbers must be above 0")
+                samples.append((ttft, rate))
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        raise table.error("samples", f"{path} cannot be read as CSV with ttft_ms and tok_s: {error}") from error
+    if len(samples) != stated:
+        raise table.error("requests", f"is {stated}, and {path} has {len(samples)}")
+    return Empirical(samples=tuple(samples))
+
+
+def _read_dollars(pool: Table, timing: Timing) -> float | None:
+    """Of one replica in an hour: what its chips cost, or what is said."""
+    if isinstance(timing, Roofline):
+        return timing.deployment.chips * timing.accelerator.dollars_per_hour
+    return pool.number("dollars_per_hour", at_least=0) if "dollars_per_hour" in pool else None
+
+
+def _read_front_end(pool: Table, kind: str) -> tuple[float, float]:
+    """A measured TTFT has it in already."""
+    if kind != "roofline" and "front_end" not in pool:
+        return 0.0, 0.0
+    table = pool.table("front_end")
+    read = table.number("median_ms", at_least=0) / 1e3, table.number("sigma", at_least=0, at_most=SIGMA_MAX)
+    table.done()
+    return read
+
+
+def _read_prefix_cache(pool: Table) -> PrefixCache:
+    table = pool.table("prefix_cache")
+    cache = PrefixCache(block=table.integer("block", at_least=1), minimum=table.integer("minimum", 0, at_least=0))
     table.done()
     return cache
 
 
-def _read_ambient(pool: Table, limits: BatchLimits, step_time: StepTime) -> Ambient:
+def _read_ambient(pool: Table, limits: BatchLimits, timing: Timing, directory: Path) -> Ambient:
     table = pool.table("ambient")
-    ambient = Ambient(sequences=table.number("sequences", at_least=0), context=table.number("context", at_least=1))
+    capacity = timing.step_time.kv_capacity if isinstance(timing, Roofline) else inf
+    sequences = table.number("sequences", at_least=0)
+    context = table.number("context", at_least=1)
+    stay = table.number("stay_s", above=0) if "stay_s" in table else None
+    factors, period = _read_profile(table, directory) if "profile" in table else ((), DAY)
+    ambient = Ambient(
+        sequences=sequences,
+        context=context,
+        stay=stay,
+        # As many may come as leave a slot, and half of the cache to requests of the pool's own.
+        most=None if stay is None else max(sequences, min(limits.max_batch - 1.0, capacity / 2 // context)),
+        seed=table.integer("seed", 0, at_least=0),
+        profile=factors,
+        period=period,
+    )
     table.done()
-    if ambient.sequences + 1 > limits.max_batch:
-        raise pool.error(
-            "max_batch",
-            f"is {limits.max_batch}, and {ambient.sequences:g} ambient sequences leave no slot for a request",
-        )
-    held = ambient.sequences * ambient.context
-    if held >= step_time.kv_capacity:
-        raise pool.error(
-            "ambient", f"holds {held:.0f} tokens of a KV cache of {step_time.kv_capacity:.0f}: none is left"
-        )
+    peak = f"{ambient.peak:g} ambient sequences" + (" at the peak of the profile" if factors else "")
+    if ambient.peak + 1 > limits.max_batch:
+        raise pool.error("max_batch", f"is {limits.max_batch}, and {peak} leave no slot for a request")
+    held = ambient.peak * ambient.context
+    if held >= capacity:
+        raise pool.error("ambient", f"holds {held:.0f} tokens of a KV cache of {capacity:.0f}: none is left")
     return ambient
+
+
+def _read_profile(ambient: Table, directory: Path) -> tuple[tuple[float, ...], float]:
+    """Factors on the mean, and the seconds in which they pass."""
+    table = ambient.table("profile")
+    period = table.number("period_s", DAY, above=0)
+    if "trace" in table:
+        path, parts = directory / table.text("trace"), table.integer("parts", 24, at_least=1, at_most=PARTS_MAX)
+        try:
+            factors = traces.profile(traces.read(path), parts)
+        except TraceError as error:
+            raise table.error("trace", str(error)) from error
+    else:
+        factors = tuple(table.numbers("factors", at_least=0))
+    table.done()
+    return factors, period
+
+
+def _read_incident(table: Table) -> Incident | Recurring:
+    kind = table.one_of("kind", ["slow", "outage"])
+    recurs = "every_s" in table
+    start, end = (0.0, 0.0) if recurs else _read_window(table)
+    incident: Incident
+    if kind == "slow":
+        incident = Slowdown(start=start, end=end, factor=table.number("factor", above=0))
+    else:
+        replicas, cold = table.integer("replicas", at_least=1), table.number("cold_start_s", 0, at_least=0)
+        incident = Outage(start=start, end=end, replicas=replicas, cold_start=cold)
+    read: Incident | Recurring = incident
+    if recurs:
+        read = Recurring(
+            example=incident,
+            every=table.number("every_s", above=0),
+            lasting=table.number("lasting_s", above=0),
+            seed=table.integer("seed", 0, at_least=0),
+        )
+    table.done()
+    return read
+
+
+def _read_window(table: Table) -> tuple[float, float]:
+    start = table.number("start_s", at_least=0)
+    return start, start + table.number("duration_s", above=0)

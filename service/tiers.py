@@ -139,7 +139,8 @@ def load(path: Path | None = None) -> Catalog:
         raise root.error("default_words", "is missing: what asks for a model's default tier?")
     _check_words(root, shared)
     machines = (shared.accelerators, shared.architectures)
-    pools = {name: read_pool(name, table, *machines) for name, table in root.tables("pools").items()}
+    directory = (path or SHIPPED).parent
+    pools = {name: read_pool(name, table, *machines, directory) for name, table in root.tables("pools").items()}
     models = {name: _read_model(name, table, shared, pools) for name, table in root.tables("models").items()}
     for kind, things in (("pools", pools), ("models", models)):
         if not things:

@@ -93,8 +93,8 @@ class Table:
             raise self.error(key, "names the same thing twice")
         return tuple(values)
 
-    def one_of(self, key: str, known: Sequence[str]) -> str:
-        value = self.text(key)
+    def one_of(self, key: str, known: Sequence[str], default: Any = _MISSING) -> str:
+        value = self.text(key, default)
         if value not in known:
             raise self.error(key, f"is {value!r}; known are {', '.join(known)}")
         return value
@@ -121,6 +121,13 @@ class Table:
 
     def number(self, key: str, default: Any = _MISSING, **bounds: float) -> float:
         return float(self.decimal(key, default, **bounds))
+
+    def numbers(self, key: str, **bounds: float) -> list[float]:
+        """At least one."""
+        values = self._get(key, _MISSING)
+        if not isinstance(values, list) or not values:
+            raise self.error(key, f"is {values!r}; it must be a list of at least one number")
+        return [Table(self.document, self.path, {key: value}).number(key, **bounds) for value in values]
 
     def integer(self, key: str, default: Any = _MISSING, **bounds: float) -> int:
         value = self.decimal(key, default, **bounds)
