@@ -169,9 +169,8 @@ def test_an_offer_has_a_band_in_its_pool(tmp_path: Path) -> None:
 
 def test_a_pool_keeps_beginnings_of_prompts_if_it_says_so(tmp_path: Path) -> None:
     assert pool(tmp_path, STEADY).prefix_cache is None
-    assert pool(tmp_path, STEADY + "prefix_cache = { block = 64, minimum = 256 }\n").prefix_cache == PrefixCache(
-        64, 256
-    )
+    keeps = pool(tmp_path, STEADY + "prefix_cache = { block = 64, minimum = 256 }\n")
+    assert keeps.prefix_cache == PrefixCache(block=64, minimum=256)
 
 
 # ---- how it is timed
