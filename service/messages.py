@@ -18,6 +18,8 @@ from typing import Literal
 
 import msgspec
 
+BANDS = 3  # of priority in a queue
+
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
@@ -31,7 +33,8 @@ class Turn(msgspec.Struct, array_like=True, frozen=True):
 class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """One admitted request. Everything a backend needs to serve it, and nothing of a dialect.
 
-    `band` 0 is served first. Within a band, fair queueing charges the tenant `cost` / `weight`, in expected tokens.
+    `band` 0 is served first, BANDS - 1 last. Within a band, fair queueing charges the tenant `cost` / `weight`, in
+    expected tokens.
     """
 
     id: str
@@ -52,6 +55,7 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     stop: tuple[str, ...] = ()
     seed: int = 0
     choices: int = 1
+    blocks: bytes = b""  # of the prompt, as service.prefixes packs them; none where its pool keeps no prompts
 
     def without_conversation(self) -> "Job":
         """For whoever only follows the job: the conversation may be megabytes."""
