@@ -141,3 +141,55 @@ def accuracy(
         from planning.charts.accuracy import draw
 
         save(draw(measurements.points, scores), plot)
+
+
+@app.command()
+def plan(
+    catalog: Annotated[Path | None, typer.Argument(help="A catalog of your own.", show_default="shipped")] = None,
+    trace: Annotated[
+        list[Path] | None, typer.Option(help="Azure 2023 CSV, Mooncake JSONL(.gz) or BurstGPT CSV; several: tenants.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Requests per second, instead of a trace.")] = None,
+    burst: Annotated[
+        float | None, typer.Option(help="Coefficient of variation of the gamma-distributed gaps; 1 is Poisson.")
+    ] = None,
+    input_: Annotated[
+        str | None, typer.Option("--input", help="Prompt tokens: 500, 100-900 (uniform), 500:0.8 (median:sigma).")
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="Output tokens, in the same words.")] = None,
+    duration: Annotated[
+        float | None, typer.Option(help="Seconds in which requests come.", show_default="3600, or the whole trace")
+    ] = None,
+    time_scale: Annotated[float, typer.Option(help="Stretch a trace's gaps: 0.5 doubles its rate.")] = 1.0,
+    copies: Annotated[int, typer.Option(min=1, help="So many of each trace, up to a minute apart.")] = 1,
+    model: Annotated[str | None, typer.Option(help="The model asked for.", show_default="widest choice")] = None,
+    tier: Annotated[
+        list[str] | None, typer.Option(help="Serves all requests; several are compared.", show_default="the default")
+    ] = None,
+    tier_mix: Annotated[str | None, typer.Option(help="Shares requests out: standard=0.8,fast=0.2.")] = None,
+    slo: Annotated[
+        list[str] | None, typer.Option(help="ttft=1.0,tpot=0.02,share=0.99 in seconds; fast:tpot=0.01 for one tier.")
+    ] = None,
+    ambient: Annotated[
+        bool | None,
+        typer.Option(
+            "--ambient/--no-ambient", help="Other people's requests, too.", show_default="yes; with --solve, no"
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Equal seeds, equal plans.")] = 0,
+    solve: Annotated[bool, typer.Option("--solve", help="Find the least fleet that meets the SLO.")] = False,
+    plot: PlotOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with what every figure rests on.")] = False,
+) -> None:
+    """Say what a fleet would do under a load: waits, speeds, cost, revenue; or find the least fleet that would do."""
+    from fastmode.show.plan import run as shown
+    from planning import scenario, workload
+    from service.tiers import load
+
+    read = load(catalog or settings_catalog())
+    routes = scenario.routes(read, model, tier or (), tier_mix, slo or ())
+    load_ = workload.workload(
+        trace or (), rate, input_, output, burst=burst, duration=duration, time_scale=time_scale, copies=copies
+    )
+    planned = scenario.scenario(read, routes, load_, ambient=not solve if ambient is None else ambient, seed=seed)
+    shown(planned, solve=solve, plot=plot, as_json=as_json)

@@ -105,7 +105,7 @@ class Fleet:
         for waiter in waiting.expire(now):
             waiter[4].late += 1
         while waiting and len(self._running) < self._replicas.slots:
-            self._start(now, waiting.claim())
+            self._start(now, waiting.claim(now))
 
     def _start(self, now: float, waiter: _Waiter) -> None:
         arrived, prompt, output, blocks, tally = waiter

@@ -3,7 +3,8 @@
 - It holds a bounded number; who waits longer than `patience` leaves, refused.
 - Within a band, start-time fair queueing between tenants (Goyal, Vin and Cheng 1996): a request starts where its
   tenant's last one finishes, never in the past; who starts first is served first.
-- Between bands, the better one goes first, and a request gains one band for each `aging` seconds that it waits.
+- Between bands, the better one goes first. The head of a band competes as one of the next better band after each
+  `aging` seconds that it has waited; of equals, the one that has waited longest is first.
 
 Knows nothing about slots or replicas, nor about leases: nobody dies in a plan.
 """
@@ -11,6 +12,7 @@ Knows nothing about slots or replicas, nor about leases: nobody dies in a plan.
 from collections import deque
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import floor
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -53,10 +55,11 @@ class Waiting(Generic[Item]):
         self._arrived.append(place)
         return True
 
-    def claim(self) -> Item:
+    def claim(self, now: float) -> Item:
         """Who is next. Somebody has to be here."""
-        heads = [(heap[0][2].since + band * self.aging, band) for band, heap in self._bands.items() if _trim(heap)]
-        tag, _, place = heappop(self._bands[min(heads)[1]])
+        heads = [(heap[0][2].since, band) for band, heap in self._bands.items() if _trim(heap)]
+        _, _, band = min((band - floor((now - since) / self.aging), since, band) for since, band in heads)
+        tag, _, place = heappop(self._bands[band])
         self._clock = max(self._clock, tag)
         self._leave(place)
         return place.item

@@ -22,6 +22,7 @@ from service.errors import PlanError
 from service.traces import Arrival, read
 
 DURATION = 3600.0  # s, unless told otherwise
+BURSTS = (0.01, 100.0)  # coefficients of variation that can be drawn
 REQUESTS_MAX = 20_000_000  # what a plan holds of each, some tens of bytes, has to fit into memory
 
 _CHUNK = 8192  # requests drawn together
@@ -84,8 +85,10 @@ class Drawn:
     duration: float
 
     def __post_init__(self) -> None:
-        if not (self.rate > 0 and self.duration > 0 and self.burst >= 0):
-            raise PlanError("rate and duration must be above 0, and the burst at least 0")
+        if not (self.rate > 0 and self.duration > 0):
+            raise PlanError("rate and duration must be above 0")
+        if self.burst != 0 and not BURSTS[0] <= self.burst <= BURSTS[1]:
+            raise PlanError(f"a burst is 0 (equal gaps), or {BURSTS[0]:g} to {BURSTS[1]:g}; 1 is a Poisson process")
         if self.rate * self.duration > REQUESTS_MAX:
             raise PlanError(
                 f"{self.rate:g} requests/s for {self.duration:g} s are more than {REQUESTS_MAX:,} requests: plan a"
@@ -139,12 +142,14 @@ class Traced:
     """Recorded requests, `copies` times each, with all gaps stretched by `time_scale`, up to `duration` seconds.
 
     A further copy comes up to a minute later than the first and has prompts of its own. `blocks` is the size of the
-    prefix blocks that the traces name, in tokens; 0 if they name none. Raises PlanError.
+    prefix blocks that the traces name, in tokens; 0 if they name none. `left_out` requests had no prompt or no output.
+    Raises PlanError.
     """
 
     names: tuple[str, ...]
     traces: tuple[tuple[Arrival, ...], ...]
     blocks: int = 0
+    left_out: int = 0
     time_scale: float = 1.0
     copies: int = 1
     duration: float = inf
@@ -183,6 +188,7 @@ class Traced:
 
     def __str__(self) -> str:
         changes = [
+            *([f"{self.left_out} requests without tokens left out"] if self.left_out else []),
             *([f"{self.copies} copies"] if self.copies > 1 else []),
             *([f"gaps stretched by {self.time_scale:g}"] if self.time_scale != 1 else []),
             *([f"the first {self.duration:g} s"] if self.duration < inf else []),
@@ -230,6 +236,7 @@ def _traced(paths: Sequence[Path], time_scale: float, copies: int, duration: flo
         names=tuple(path.name for path in paths),
         traces=tuple(trace.arrivals for trace in traces),
         blocks=sizes.pop(),
+        left_out=sum(trace.left_out for trace in traces),
         time_scale=time_scale,
         copies=copies,
         duration=duration,
