@@ -117,9 +117,7 @@ def _row(catalog: Catalog, offer: Offer) -> Row:
     layout = _layout(catalog, pool)
 
     def given(value: float, unit: str, *path: str) -> Figure:
-        source = catalog.provenance.get(path)
-        if source is None:  # nothing is said of it, and nothing is what it is
-            return Figure(value, unit, "assumed", "not given")
+        source = catalog.provenance[path]
         return Figure(value, unit, source.kind, f"{source.reference} ({source.date})")
 
     def price(kind: str, nanodollars: int) -> Figure:

@@ -8,6 +8,7 @@ nano-dollars per token.
 from dataclasses import dataclass
 
 from service.messages import Usage
+from service.roofline import StepTime
 from service.tiers import Price
 
 
@@ -43,6 +44,38 @@ def cost(price: Price, usage: Usage) -> int:
 def cost_to_serve(dollars_per_hour: float, tokens_per_second: float, utilisation: float) -> float:
     """$ per million tokens of machines that are paid for all day and do this for a share `utilisation` of it."""
     return dollars_per_hour * 1e6 / (3600 * tokens_per_second * utilisation)
+
+
+def request_seconds(step: StepTime, batch: float, prompt: float, cached: float, output: float) -> float:
+    """Seconds of a whole replica that one request takes among `batch` like it: its prefill, and its part of its steps.
+
+    `cached` tokens of the prompt are not computed, only attended to. Sparse attention counts the mean context.
+    """
+    computed, context = prompt - cached, prompt + output / 2
+    prefill = step.cp * computed + step.ca * computed * step.attended(cached + computed / 2)
+    return prefill + output / (batch * step.speed(batch, context))
+
+
+def request_speed(step: StepTime, batch: float, prompt: float, cached: float, output: float) -> float:
+    """Tokens per second of each of `batch` requests in flight, with the prefill of those that follow in between."""
+    return output / (batch * request_seconds(step, batch, prompt, cached, output))
+
+
+def batch_at(step: StepTime, speed: float, prompt: float, cached: float, output: float) -> float:
+    """The batch in which each request runs at `speed` tok/s by `request_speed`, or the most that the KV cache holds.
+
+    At least 1, even where that is slower.
+    """
+    fast, slow = 1.0, max(1.0, step.kv_capacity / (prompt + output / 2))
+    if request_speed(step, slow, prompt, cached, output) >= speed:
+        return slow
+    for _ in range(60):  # halvings of the logarithm: more than a float can tell apart
+        middle = (fast * slow) ** 0.5
+        if request_speed(step, middle, prompt, cached, output) >= speed:
+            fast = middle
+        else:
+            slow = middle
+    return fast
 
 
 # Speed against price on the same chips. Let a step with B sequences take a*(1 + beta*B), let x = beta*B be the load of
