@@ -173,6 +173,10 @@ class Pair:
         for what, number in by_steps.items():
             seen = getattr(snapshot, what)
             assert seen == number, f"{what} is {seen}, by steps {number}"
+        for request in oracle.requests.values():
+            blocks = oracle.full_blocks(request)
+            found, present = self.engine.cached(blocks), self.workload.limits.block * len(oracle.present(blocks))
+            assert found == present, f"{found} tokens of {request.sequence.id} are cached, by steps {present}"
         held = oracle.held(oracle.running)
         assert abs(snapshot.kv_held - held) <= 1e-6, f"{snapshot.kv_held} tokens held, by steps {held}"
 

@@ -11,6 +11,7 @@ engine must agree with it. Only the table of speculative draws is the engine's o
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from oracle_conditions import PlainConditions
 
@@ -213,13 +214,13 @@ class StepwiseReplica:
 
     def hit(self, request: Request) -> tuple[int, ...]:
         """The leading blocks it need not compute. Its last token it has to."""
-        used = in_use(self.running)
-        found: list[int] = []
-        for block in self.full_blocks(request)[: self.blocks_asked(request)]:
-            if block not in used and block not in self.idle:
-                break
-            found.append(block)
-        return tuple(found) if len(found) * self.limits.block >= self.limits.cached_min else ()
+        found = self.present(self.full_blocks(request)[: self.blocks_asked(request)])
+        return found if len(found) * self.limits.block >= self.limits.cached_min else ()
+
+    def present(self, blocks: tuple[int, ...]) -> tuple[int, ...]:
+        """Those at the beginning of `blocks` that are in the cache."""
+        cache = in_use(self.running).union(self.idle)
+        return tuple(takewhile(cache.__contains__, blocks))
 
     def blocks_asked(self, request: Request) -> int:
         """How many of its blocks could be found at best: those that leave it a token of context to compute."""

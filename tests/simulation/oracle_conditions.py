@@ -5,7 +5,7 @@ Shares the data classes of service.conditions with the engine, and the order in 
 """
 
 from functools import cache
-from math import floor
+from math import floor, inf
 from random import Random
 
 from service.conditions import Ambient, Slowdown
@@ -45,7 +45,11 @@ class PlainConditions:
         return floor((self.day + time) * len(self.ambient.profile) / self.ambient.period + 1e-9)
 
     def draw_up_to(self, second: int) -> int:
-        """How many sequences there are after all births and deaths up to `second`."""
+        """How many sequences there are after all births and deaths up to `second`.
+
+        While a part of the profile holds, the rates are constant but for the number of sequences. Where it ends, what
+        has not happened yet is drawn anew.
+        """
         assert self.ambient.stay is not None
         assert self.ambient.most is not None
         random = Random(self.ambient.seed)
@@ -56,8 +60,9 @@ class PlainConditions:
             before = count
             births = self.ambient.sequences * self.factor(time) / self.ambient.stay if count < most else 0.0
             deaths = count / self.ambient.stay
-            if births + deaths:
-                time += random.expovariate(births + deaths)
+            drawn = time + random.expovariate(births + deaths) if births + deaths else inf
+            if drawn < self.part_ends(time):
+                time = drawn
                 count += 1 if random.random() * (births + deaths) < births else -1
             else:
                 time = self.part_ends(time)
@@ -65,4 +70,6 @@ class PlainConditions:
 
     def part_ends(self, time: float) -> float:
         """When the factor of the profile is the next one."""
+        if not self.ambient.profile:
+            return inf
         return (self.part(time) + 1) * self.ambient.period / len(self.ambient.profile) - self.day

@@ -2,7 +2,7 @@
 
 Piecewise constant. A drawn ambient load is a birth-death process (each sequence stays for an exponential time, others
 come at random around the mean); what came of it becomes visible at whole seconds, so that a replica does not change its
-batch for each one. A profile that changes takes effect on the drawn load with the next birth or death.
+batch for each one.
 
 Knows nothing about steps or sequences.
 """
@@ -13,7 +13,6 @@ from random import Random
 from typing import NamedTuple
 
 from service.conditions import Ambient, Incident, Recurring, Slowdown, windows
-
 
 ROUNDING = 1e-9  # of a part of a profile
 
@@ -113,7 +112,7 @@ class _Drawn:
         self._most = int(ambient.most)
         self._factor = factor
         self._factor_until = until
-        self._now = 0.0  # of the last birth or death
+        self._now = 0.0  # of the last birth, death or change of their rates
         self._count = min(round(ambient.sequences), self._most)
         self._next, self._change = self._draw()
 
@@ -127,11 +126,15 @@ class _Drawn:
         return self._count, (inf if self._next == inf else float(ceil(self._next)))
 
     def _draw(self) -> tuple[float, int]:
-        """The time of the next birth (+1) or death (-1)."""
+        """The time of the next birth (+1) or death (-1), or (0) of a change of their rates that comes before it.
+
+        From there on it is drawn anew: exponential times have no memory.
+        """
+        until = self._factor_until(self._now)
         births = self._mean * self._factor(self._now) / self._stay if self._count < self._most else 0.0
         deaths = self._count / self._stay
         rate = births + deaths
-        if rate == 0:
-            return self._factor_until(self._now), 0
-        wait = self._random.expovariate(rate)
-        return self._now + wait, 1 if self._random.random() * rate < births else -1
+        time = self._now + self._random.expovariate(rate) if rate else inf
+        if time >= until:
+            return until, 0
+        return time, 1 if self._random.random() * rate < births else -1

@@ -197,6 +197,7 @@ class Engine:
 
     def cached(self, blocks: tuple[int, ...]) -> int:
         """How many tokens of a prompt with these blocks are in the cache."""
+        self._kv.cut(self._begun(self._steps_passed()))
         return self._kv.prefixes.hit(blocks, len(blocks)) * self._limits.block
 
     def gained(self, id: str) -> tuple[float | None, int]:  # noqa: A002
