@@ -2,6 +2,18 @@
 
 from workers.engine.conditions import Condition, Conditions
 from workers.engine.engine import Engine, Limits, NeverFits, Snapshot
+from workers.engine.recorded import Recorded
 from workers.engine.sequence import Ending, Progress, Sequence
 
-__all__ = ["Condition", "Conditions", "Ending", "Engine", "Limits", "NeverFits", "Progress", "Sequence", "Snapshot"]
+__all__ = [
+    "Condition",
+    "Conditions",
+    "Ending",
+    "Engine",
+    "Limits",
+    "NeverFits",
+    "Progress",
+    "Recorded",
+    "Sequence",
+    "Snapshot",
+]
