@@ -8,11 +8,12 @@ import asyncio
 import hashlib
 import uuid
 from dataclasses import dataclass
+from functools import partial
 
-from service import tokenizer
+from service import prefixes, tokenizer
 from service.errors import ContextLengthExceeded, InvalidRequest, Unavailable
 from service.messages import Job, Turn
-from service.pools import Pool, Roofline
+from service.pools import Pool, PrefixCache, Roofline
 from service.queue import Bounds
 from service.settings import Settings
 from service.tiers import Catalog, Offer, resolve
@@ -71,14 +72,14 @@ class Admission:
         pool = self._catalog.pools[offer.pool]
         _check_modalities(ask, offer)
         _check_choices(ask, pool)
-        prompt_tokens = await _count(ask)
+        prompt_tokens, blocks = await _read(ask, offer, pool.prefix_cache)
         _check_length(ask, offer, prompt_tokens)
         _check_volume(ask, min(offer.max_output, offer.context_window - prompt_tokens))
-        job = self._job(ask, offer, prompt_tokens, prefix)
+        job = self._job(ask, offer, prompt_tokens, blocks, prefix)
         bounds = Bounds(pool.queue_max, self._settings.queue_bytes_max, pool.queue_wait_max)
         return Ticket(job, offer, pool, ask.service_tier or "auto", _fingerprint(offer, pool), bounds)
 
-    def _job(self, ask: Ask, offer: Offer, prompt_tokens: int, prefix: str) -> Job:
+    def _job(self, ask: Ask, offer: Offer, prompt_tokens: int, blocks: bytes, prefix: str) -> Job:
         expected = prompt_tokens + ask.choices * (ask.max_tokens or _EXPECTED_OUTPUT)
         return Job(
             id=prefix + uuid.uuid4().hex[:29],
@@ -87,6 +88,7 @@ class Admission:
             model=offer.model,
             tier=offer.tier,
             tenant=ask.account,
+            band=offer.band,
             cost=float(expected),
             conversation=ask.turns,
             prompt_tokens=prompt_tokens,
@@ -97,6 +99,7 @@ class Admission:
             stop=ask.stop,
             seed=ask.seed or 0,
             choices=ask.choices,
+            blocks=blocks,
         )
 
 
@@ -106,14 +109,25 @@ def account_of(authorization: str | None, api_key: str | None) -> str:
     return hashlib.blake2s(secret.encode(), digest_size=8).hexdigest() if secret else ""
 
 
-async def _count(ask: Ask) -> int:
+async def _read(ask: Ask, offer: Offer, cache: PrefixCache | None) -> tuple[int, bytes]:
+    """How many tokens the prompt has, and the blocks that its pool would know it by."""
     length = len(ask.tools) + sum(len(turn.text) for turn in ask.turns)
-    text = await asyncio.to_thread(_count_text, ask) if length > _COUNT_IN_THREAD else _count_text(ask)
-    return text + ask.images * ask.image_tokens
+    # A token has at least one character, so most prompts are known to be too short to be kept before they are counted.
+    # What an image holds is not known here: prompts with images have nothing in common with others.
+    read = partial(_count, ask)
+    if cache is not None and not ask.images and length >= cache.minimum:
+        read = partial(_hash, ask, cache.block, f"{ask.account}/{offer.model}/{offer.tier}")
+    return await asyncio.to_thread(read) if length > _COUNT_IN_THREAD else read()
 
 
-def _count_text(ask: Ask) -> int:
-    return tokenizer.count_chat(ask.turns) + (tokenizer.count(ask.tools) if ask.tools else 0)
+def _count(ask: Ask) -> tuple[int, bytes]:
+    text = tokenizer.count_chat(ask.turns) + (tokenizer.count(ask.tools) if ask.tools else 0)
+    return text + ask.images * ask.image_tokens, b""
+
+
+def _hash(ask: Ask, block: int, salt: str) -> tuple[int, bytes]:
+    prompt = prefixes.prompt(ask.turns, ask.tools)
+    return len(prompt), prefixes.blocks(prompt, block, salt)
 
 
 def _check_volume(ask: Ask, longest: int) -> None:

@@ -55,6 +55,7 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     stop: tuple[str, ...] = ()
     seed: int = 0
     choices: int = 1
+    blocks: bytes = b""  # of the prompt, as service.prefixes packs them; none where its pool keeps no prompts
 
     def without_conversation(self) -> "Job":
         """For whoever only follows the job: the conversation may be megabytes."""

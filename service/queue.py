@@ -3,7 +3,8 @@
 - A job is handed to one worker at a time: a claim takes a lease and raises the job's epoch. When the lease runs out the
   job can be claimed again, a bounded number of times; the next worker is told how far the last one was.
 - A worker that lost its lease cannot end or hand back the job: both compare the epoch.
-- Strict priority between bands; start-time fair queueing between tenants within one, weighted.
+- The better band first, and who waits gains a band in each `aging` seconds, so that nobody waits for ever; start-time
+  fair queueing between tenants within a band, weighted.
 - A cancelled job is never claimed again, whether it was queued or running.
 - It holds a bounded number of jobs and of bytes; a job that waited too long is refused, not served late.
 - Nothing polls: an enqueue rings a bell that wakes one idle worker, and so does a renewal that finds what was missed.
@@ -162,12 +163,14 @@ class Queue:
             )
         return int(ahead)
 
-    async def claim(self, worker: str, free: int, lease: float, attempts_max: int) -> Claims:
-        """Jobs to run with at most `free` choices in all, and any number to refuse.
+    async def claim(self, worker: str, free: Sequence[int], lease: float, attempts_max: int, aging: float) -> Claims:
+        """Jobs to run, and any number to refuse. `free`: for each band, the slots that its jobs may take, one a choice.
 
-        Requeues jobs whose lease ran out first.
+        A waiting job gains one band in `aging` seconds. Requeues jobs whose lease ran out first.
         """
-        held_up, rows = await self._run("claim", worker, free, int(lease * 1000), attempts_max)
+        assert len(free) == BANDS
+        aging_ms = max(1, int(aging * 1000))
+        held_up, rows = await self._run("claim", worker, int(lease * 1000), attempts_max, aging_ms, *free)
         return Claims([claim for row in rows if (claim := _claim(row)) is not None], bool(held_up))
 
     async def renew(

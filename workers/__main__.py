@@ -54,8 +54,12 @@ async def _serve(configuration: Settings, name: str) -> None:
     memory.settle()
     await _verified(commands, stop)
     counted = metrics.pool_metrics(name)
-    backend = Emulated(catalog.pools[name], time.monotonic, configuration.flush_every, counted, day=time.time())
-    await Runner(configuration, Queue(commands, name), backend, counted, commands, bell, words).run(stop)
+    pool = catalog.pools[name]
+    bands = {offer.band for model in catalog.models.values() for offer in model.offers.values() if offer.pool == name}
+    backend = Emulated(pool, time.monotonic, configuration.flush_every, counted, day=time.time())
+    queue = Queue(commands, name)
+    runner = Runner(configuration, queue, backend, counted, commands, bell, words, aging=pool.aging, bands=bands)
+    await runner.run(stop)
     metrics.farewell()
 
 

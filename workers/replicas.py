@@ -1,7 +1,7 @@
 """A pool's replicas as one engine: who goes to which replica, and what happens to those whose replica is lost.
 
 - A sequence goes to the replica that has most of its prompt cached, among those that have few more sequences than the
-  emptiest one; if none has any of it, to the emptiest.
+  emptiest one; if none has any of it, to the emptiest; and if all are full, to where most of worse bands make way.
 - In an outage the first replicas of the pool lose what they have. Their sequences go on in the others, which compute
   their contexts again; while no replica is up, they wait. A replica that comes back begins empty.
 
@@ -16,7 +16,7 @@ from math import inf
 
 from service.conditions import Incident, Outage, Recurring, Slowdown, windows
 from service.pools import Pool, Roofline
-from workers.engine import Conditions, Ending, Engine, Limits, Progress, Sequence, Snapshot
+from workers.engine import Conditions, Ending, Engine, Limits, Progress, Recorded, Sequence, Snapshot
 
 CROWDING = 1 / 8  # of a replica's slots: so many more sequences it may have than the emptiest for the sake of its cache
 
@@ -46,10 +46,10 @@ class Replicas:
 
     def add(self, sequence: Sequence) -> None:
         """Raises NeverFits, as an engine does."""
-        if not any(down == 0 for down in self._down):
+        if not self._up():
             self._homeless.append(sequence)
             return
-        number = self._choose(sequence.blocks)
+        number = self._choose(sequence)
         self._engines[number].add(sequence)
         self._where[sequence.id] = number
         self._counts[number] += 1
@@ -104,17 +104,21 @@ class Replicas:
 
     # ---- where to
 
-    def _choose(self, blocks: tuple[int, ...]) -> int:
-        heap, counts = self._emptiest, self._counts
+    def _choose(self, sequence: Sequence) -> int:
+        heap, counts, engines = self._emptiest, self._counts, self._engines
         while heap[0][0] != counts[heap[0][1]] or self._down[heap[0][1]]:
             heappop(heap)
         least, emptiest = heap[0]
+        blocks = sequence.blocks
+        if least >= self._pool.slots:  # where somebody makes way, if there is such a one
+            return max(self._up(), key=lambda number: (engines[number].yielding(sequence.band), number == emptiest))
         if not blocks:
             return emptiest
-        near = (
-            number for number, many in enumerate(counts) if many <= least + self._crowding and not self._down[number]
-        )
-        return max(near, key=lambda number: (self._engines[number].cached(blocks), -counts[number], number == emptiest))
+        near = (number for number in self._up() if counts[number] <= least + self._crowding)
+        return max(near, key=lambda number: (engines[number].cached(blocks), -counts[number], number == emptiest))
+
+    def _up(self) -> list[int]:
+        return [number for number, down in enumerate(self._down) if not down]
 
     def _forget(self, id: str) -> None:  # noqa: A002
         number = self._where.pop(id)
@@ -180,7 +184,7 @@ class Replicas:
                 lost += self._evict(number, time)
             elif not self._down[number]:
                 heappush(self._emptiest, (self._counts[number], number))
-        if any(down == 0 for down in self._down):
+        if self._up():
             lost, self._homeless = self._homeless + lost, []
         for sequence in lost:
             self.add(replace(sequence, arrival=max(sequence.arrival, time)))
@@ -232,7 +236,7 @@ def _is(kind: type[Incident], incident: Incident | Recurring) -> bool:
     return isinstance(incident.example if isinstance(incident, Recurring) else incident, kind)
 
 
-def _engine(pool: Pool, number: int, start: float, day: float) -> Engine:
+def _engine(pool: Pool, number: int, start: float, day: float) -> Engine | Recorded:
     """The replica of that number. Drawn ambient loads of different replicas have nothing to do with each other."""
     cache = pool.prefix_cache
     limits = Limits(
@@ -245,5 +249,6 @@ def _engine(pool: Pool, number: int, start: float, day: float) -> Engine:
     ambient = replace(pool.ambient, seed=pool.ambient.seed + number)
     slowdowns = [incident for incident in pool.incidents if _is(Slowdown, incident)]
     conditions = Conditions(ambient, slowdowns, day=day)
-    assert isinstance(pool.timing, Roofline)
-    return Engine(pool.timing.step_time, limits, conditions, start)
+    if isinstance(pool.timing, Roofline):
+        return Engine(pool.timing.step_time, limits, conditions, start)
+    return Recorded(pool.timing, limits, conditions, start)

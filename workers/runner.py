@@ -23,7 +23,7 @@ from itertools import chain
 from service import replies
 from service.connection import Client
 from service.errors import Unavailable
-from service.messages import Event, Failed, Failure, Finished, Job, Waiting
+from service.messages import BANDS, Event, Failed, Failure, Finished, Job, Waiting
 from service.metrics import PoolMetrics
 from service.queue import Claim, Control, Holding, Lost, Queue, Verdict
 from service.settings import Settings
@@ -42,7 +42,10 @@ _REFUSALS = {
 
 
 class Runner:
-    """One worker of one pool. `commands` carries commands; `bell` and `words` only reads that wait."""
+    """One worker of one pool, whose jobs are of these `bands`; a waiting one gains a band in `aging` seconds.
+
+    `commands` carries commands; `bell` and `words` only reads that wait.
+    """
 
     def __init__(
         self,
@@ -53,6 +56,9 @@ class Runner:
         commands: Client,
         bell: Client,
         words: Client,
+        *,
+        aging: float,
+        bands: Collection[int],
     ) -> None:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._settings = settings
@@ -62,6 +68,8 @@ class Runner:
         self._commands = commands
         self._bell = bell
         self._words = words
+        self._aging = aging
+        self._bands = frozenset(bands)
         self._held: dict[str, tuple[Job, int]] = {}
         self._progress: dict[str, tuple[int, tuple[int, ...]]] = {}  # of each claim held at the last renewal
         self._ended: list[tuple[str, int]] = []
@@ -92,8 +100,8 @@ class Runner:
         in_doubt = False
         while not self._draining.is_set():
             self._slot_free.clear()
-            free = self._backend.slots - sum(job.choices for job, _ in self._held.values())
-            if free <= 0:
+            free = self._free()
+            if max(free) <= 0:
                 await self._slot_free.wait()
                 continue
             try:
@@ -101,7 +109,9 @@ class Runner:
                     await self._renew()  # what is held stays ours, if nobody else was there to take it
                     in_doubt = False
                 settings = self._settings
-                claims, held_up = await self._queue.claim(self.name, free, settings.lease, settings.attempts_max)
+                claims, held_up = await self._queue.claim(
+                    self.name, free, settings.lease, settings.attempts_max, self._aging
+                )
                 await self._take_up(claims)
                 if held_up and not claims:
                     await self._await_bell(or_else=self._slot_free)  # who is held up may leave, and others fit
@@ -110,6 +120,20 @@ class Runner:
             except Unavailable:
                 in_doubt = True
                 await asyncio.sleep(_RETRY)
+
+    def _free(self) -> list[int]:
+        """Slots that jobs of each band may take: those free, and those of worse jobs that would make way.
+
+        Who makes way waits in the backend and still counts as held, so a worker holds less than twice its slots.
+        """
+        free = self._backend.slots - sum(job.choices for job, _ in self._held.values())
+        slots = [free] * BANDS
+        if len(self._bands) > 1:
+            held = (self._held[name][0] for name in self._backend.untouched() if name in self._held)
+            for job in held:
+                for band in range(job.band):
+                    slots[band] += job.choices
+        return [most if band in self._bands else min(free, most) for band, most in enumerate(slots)]
 
     async def _take_up(self, claims: list[Claim]) -> None:
         refused: dict[str, list[Event]] = defaultdict(list)

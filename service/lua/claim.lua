@@ -1,8 +1,11 @@
--- ARGV: worker, free slots, lease in milliseconds, attempts at most
--- A slot holds one choice of a job. Returns {1 if the next job is held up, claims}: it needs more slots than are free, or
+-- ARGV: worker, lease in milliseconds, attempts at most, milliseconds in which a waiting job gains a band, and for each
+-- band the slots that its jobs may take: those that are free, and those of worse jobs that would make way.
+-- A slot holds one choice of a job. Of the heads of all bands, the one is first that came first, if each band counts as having
+-- come one `aging` later than the next better one. Returns {1 if the next job is held up, claims}: it needs more slots than are free, or
 -- the answer has grown large enough. A claim is {verdict, epoch, queued milliseconds, payload, progress}; verdict is 'run',
 -- 'late' or 'poison'. Jobs of the last two are forgotten here: the worker only has to tell their gateways.
-local worker, free, lease, attempts_max = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local worker, lease, attempts_max, aging = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local free = { tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]) }
 redis.call('ZADD', workers, now + lease, worker)
 for _, dead in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', now - 60000)) do
   redis.call('ZREM', workers, dead)
@@ -15,43 +18,57 @@ end
 
 local BYTES_MAX = 8 * 1024 * 1024 -- of payloads in one answer, unless a single one has more
 
-local claimed, taken, size, held_up = {}, 0, 0, 0
-for _, band in ipairs(bands) do
-  while taken < free and held_up == 0 do
+local function next_head()
+  local best
+  for number, band in ipairs(bands) do
     local head = redis.call('ZRANGE', band, 0, 0, 'WITHSCORES')
-    if #head == 0 then
-      break
-    end
-    local job, tag = head[1], head[2]
-    local payload = redis.call('HGET', jobs, job)
-    local place = redis.call('HGET', places, job) or ''
-    local enqueued, deadline, choices = place:match('^(%d+) (%d+) %d+ %S+ (%d+)$')
-    if not payload or not enqueued then
-      forget(job)
-    elseif size > 0 and size + #payload > BYTES_MAX then
-      held_up = 1
-    elseif tonumber(redis.call('HGET', attempts, job) or 0) >= attempts_max then
-      claimed[#claimed + 1] = { 'poison', redis.call('HINCRBY', epochs, job, 1), now - enqueued, payload, '' }
-      size = size + #payload
-      forget(job)
-    elseif tonumber(deadline) < now and redis.call('HEXISTS', epochs, job) == 0 then
-      claimed[#claimed + 1] = { 'late', 1, now - enqueued, payload, '' }
-      size = size + #payload
-      forget(job)
-    elseif taken + choices > free then
-      held_up = 1
-    else
-      redis.call('ZREM', band, job)
-      redis.call('ZADD', leases, now + lease, job)
-      redis.call('HSET', owners, job, worker)
-      redis.call('HINCRBY', attempts, job, 1)
-      if tonumber(tag) > tonumber(redis.call('GET', clock) or 0) then
-        redis.call('SET', clock, tag)
+    if #head > 0 then
+      local place = redis.call('HGET', places, head[1]) or ''
+      local enqueued, deadline, choices = place:match('^(%d+) (%d+) %d+ %S+ (%d+)$')
+      local since = tonumber(enqueued or 0)
+      local rank = since + number * aging
+      if not best or rank < best.rank then
+        best = { band = number, job = head[1], tag = head[2], rank = rank }
+        best.enqueued, best.deadline, best.choices = enqueued, deadline, choices
       end
-      local epoch, sent = redis.call('HINCRBY', epochs, job, 1), redis.call('HGET', progress, job) or ''
-      claimed[#claimed + 1] = { 'run', epoch, now - enqueued, payload, sent }
-      taken, size = taken + choices, size + #payload
     end
+  end
+  return best
+end
+
+local claimed, taken, size, held_up = {}, 0, 0, 0
+while held_up == 0 do
+  local head = next_head()
+  if not head or taken >= math.max(free[1], free[2], free[3]) then
+    break
+  end
+  local job = head.job
+  local payload = redis.call('HGET', jobs, job)
+  if not payload or not head.enqueued then
+    forget(job)
+  elseif size > 0 and size + #payload > BYTES_MAX then
+    held_up = 1
+  elseif tonumber(redis.call('HGET', attempts, job) or 0) >= attempts_max then
+    claimed[#claimed + 1] = { 'poison', redis.call('HINCRBY', epochs, job, 1), now - head.enqueued, payload, '' }
+    size = size + #payload
+    forget(job)
+  elseif tonumber(head.deadline) < now and redis.call('HEXISTS', epochs, job) == 0 then
+    claimed[#claimed + 1] = { 'late', 1, now - head.enqueued, payload, '' }
+    size = size + #payload
+    forget(job)
+  elseif taken + head.choices > free[head.band] then
+    held_up = 1
+  else
+    redis.call('ZREM', bands[head.band], job)
+    redis.call('ZADD', leases, now + lease, job)
+    redis.call('HSET', owners, job, worker)
+    redis.call('HINCRBY', attempts, job, 1)
+    if tonumber(head.tag) > tonumber(redis.call('GET', clock) or 0) then
+      redis.call('SET', clock, head.tag)
+    end
+    local epoch, sent = redis.call('HINCRBY', epochs, job, 1), redis.call('HGET', progress, job) or ''
+    claimed[#claimed + 1] = { 'run', epoch, now - head.enqueued, payload, sent }
+    taken, size = taken + head.choices, size + #payload
   end
 end
 

@@ -14,7 +14,12 @@ from service.tiers import load
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "silicon_tpot.csv"
 CATALOG = load()
-COLUMNS = "model,chip,precision,engine,tensor_parallel,batch,input_tokens,output_tokens,dense_bytes,expert_bytes,kv_bytes,tpot_ms"
+COLUMNS = ",".join(
+    (
+        "model,chip,precision,engine,tensor_parallel,batch,input_tokens,output_tokens",
+        "dense_bytes,expert_bytes,kv_bytes,tpot_ms",
+    )
+)
 ROW = "llama-70b,h100,fp8,vllm,4,{batch},1000,500,1,1,1,{tpot}"
 
 

@@ -9,11 +9,12 @@ from evidence import until
 
 from service.connection import Client, connect
 from service.errors import Contended, Unavailable
-from service.messages import Job, Turn
+from service.messages import BANDS, Job, Turn
 from service.queue import Bounds, Claim, Control, Holding, Lost, Queue, Verdict
 
 ROOM = Bounds(jobs=100, bytes=1_000_000, wait=60)
 LEASE = 5.0
+AGING = 3600.0
 NOW = 0.05  # s; a lease short enough to run out within a test
 
 
@@ -28,7 +29,7 @@ async def redis(redis_url: str) -> AsyncIterator[Client]:
 async def queue(redis: Client) -> Queue:
     """A queue of a fresh name, with one worker alive."""
     fresh = Queue(redis, f"pool-{uuid.uuid4().hex[:8]}")
-    await fresh.claim("first", 0, LEASE, 3)
+    await fresh.claim("first", (0, 0, 0), LEASE, 3, AGING)
     return fresh
 
 
@@ -37,7 +38,7 @@ def job(name: str, **fields: object) -> Job:
 
 
 async def claim(queue: Queue, free: int = 100, worker: str = "first", lease: float = LEASE) -> list[Claim]:
-    return (await queue.claim(worker, free, lease, attempts_max=3)).claims
+    return (await queue.claim(worker, (free,) * BANDS, lease, attempts_max=3, aging=AGING)).claims
 
 
 def names(claims: list[Claim]) -> list[str]:
@@ -227,6 +228,27 @@ async def test_a_tenant_with_many_jobs_does_not_hold_up_one_with_few(queue: Queu
     assert order.index("few-1") <= 3
 
 
+async def test_who_has_waited_long_enough_goes_before_a_better_band_that_came_later(queue: Queue) -> None:
+    """One band is worth 0.2 s here, and the last urgent one comes later than that."""
+    await queue.enqueue(job("patient", band=1), ROOM)
+    await queue.enqueue(job("urgent", band=0), ROOM)
+    await asyncio.sleep(0.25)
+    await queue.enqueue(job("urgent, too late", band=0), ROOM)
+    claims = (await queue.claim("first", (100,) * BANDS, LEASE, 3, aging=0.2)).claims
+    assert names(claims) == ["urgent", "patient", "urgent, too late"]
+
+
+async def test_a_better_band_may_take_the_slots_of_those_who_would_make_way(queue: Queue) -> None:
+    await queue.enqueue(job("normal", band=1), ROOM)
+    for number in range(3):
+        await queue.enqueue(job(f"urgent {number}", band=0), ROOM)
+    for slots, urgent in ((2, ["urgent 0", "urgent 1"]), (1, ["urgent 2"])):
+        assert names((await queue.claim("first", (slots, 0, 0), LEASE, 3, AGING)).claims) == urgent
+    claims, held_up = await queue.claim("first", (1, 0, 0), LEASE, 3, AGING)
+    assert (claims, held_up) == ([], True), "the normal one has no slot to take"
+    assert names(await claim(queue)) == ["normal"]
+
+
 async def test_shares_within_a_band_follow_the_weights(queue: Queue) -> None:
     for number in range(40):
         await queue.enqueue(job(f"heavy-{number}", tenant="heavy", cost=10, weight=3), ROOM)
@@ -313,8 +335,8 @@ async def test_a_renewal_rings_for_a_job_whose_bell_nobody_answered(queue: Queue
 async def test_a_slot_holds_one_choice_and_a_job_with_more_waits_for_as_many(queue: Queue) -> None:
     await queue.enqueue(job("wide", choices=3), ROOM)
     await queue.enqueue(job("slim"), ROOM)
-    assert await queue.claim("first", 2, LEASE, 3) == ([], True)
-    claims, held_up = await queue.claim("first", 3, LEASE, 3)
+    assert await queue.claim("first", (2,) * BANDS, LEASE, 3, AGING) == ([], True)
+    claims, held_up = await queue.claim("first", (3,) * BANDS, LEASE, 3, AGING)
     assert (names(claims), held_up) == (["wide"], False)
     assert names(await claim(queue, free=1)) == ["slim"]
 
@@ -323,6 +345,6 @@ async def test_an_answer_to_a_worker_is_bounded_in_bytes(queue: Queue) -> None:
     large = Turn("user", "x" * 5_000_000)
     for name in "abc":
         await queue.enqueue(job(name, conversation=(large,)), Bounds(jobs=9, bytes=10**9, wait=60))
-    claims, held_up = await queue.claim("first", 100, LEASE, 3)
+    claims, held_up = await queue.claim("first", (100,) * BANDS, LEASE, 3, AGING)
     assert (names(claims), held_up) == (["a"], True)
-    assert names((await queue.claim("first", 100, LEASE, 3)).claims) == ["b"]
+    assert names((await queue.claim("first", (100,) * BANDS, LEASE, 3, AGING)).claims) == ["b"]

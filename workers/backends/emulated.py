@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from service import prefixes
 from service.messages import Delta, Event, Failed, Failure, Finished, Job, Started, Usage
 from service.metrics import PoolMetrics
 from service.pools import Pool
@@ -290,6 +291,7 @@ class Emulated:
             generated=choice.out,
             seed=seed_of(choice.id, choice.out),
             band=job.band,
+            blocks=prefixes.unpack(job.blocks),
         )
 
     def _end(self, run: _Run) -> None:

@@ -19,10 +19,11 @@ Knows nothing about clocks, tokens' texts or requests. Time only comes in as an 
 """
 
 from dataclasses import dataclass, replace
-from math import inf, nextafter
+from math import inf
 
 from service.roofline import StepTime
 from workers.engine.attention import Attention
+from workers.engine.clock import outside
 from workers.engine.conditions import STEADY, Conditions
 from workers.engine.decoding import Decoding
 from workers.engine.kv_cache import KVCache
@@ -199,6 +200,10 @@ class Engine:
         """How many tokens of a prompt with these blocks are in the cache."""
         self._kv.cut(self._begun(self._steps_passed()))
         return self._kv.prefixes.hit(blocks, len(blocks)) * self._limits.block
+
+    def yielding(self, band: int) -> int:
+        """How many sequences would make way for one of that band."""
+        return self._scheduler.yielding(band)
 
     def gained(self, id: str) -> tuple[float | None, int]:  # noqa: A002
         """When the first token of a sequence was out that it gained here, and how much of its prompt was cached."""
@@ -397,14 +402,7 @@ class Engine:
         return self._stretch.boundary(steps)
 
     def _outside(self, time: float) -> float:
-        """An inner time on the caller's clock: the earliest that has not fallen short of it by rounding."""
-        start = self._start
-        if not start:
-            return time
-        outside = start + time
-        while outside - start < time:
-            outside = nextafter(outside, inf)
-        return outside
+        return outside(self._start, time) if self._start else time
 
 
 def _has_news(state: State) -> bool:

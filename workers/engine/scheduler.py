@@ -80,6 +80,10 @@ class Scheduler:
             state.place = Place.WAITING
             heappush(self.waiting, (state.key, state.number, state))
 
+    def yielding(self, band: int) -> int:
+        """How many run that are of a worse band and have not had their first token."""
+        return sum(state.sequence.band > band and not state.generated for _, _, state in self.computing)
+
     def admit(self, step: int) -> None:
         """Whoever has a slot and room, or for whom others make way, takes part from `step` on."""
         waiting, computing, kv = self.waiting, self.computing, self._kv
