@@ -1,50 +1,22 @@
-"""Every Prometheus metric, declared once: name, help, labels, buckets. The only importer of prometheus_client.
+"""Every Prometheus metric, declared once: name, help, labels, buckets; and what call sites hold to count with them.
 
 Names and standard buckets follow the OpenTelemetry semantic conventions for generative AI, translated as Prometheus
 does; what they do not cover is called fastmode_*. Label values come from closed sets: tiers, models and pools of the
 catalog, and the outcomes and reasons named here; a reason that is not among them becomes "other".
 
-Two ways to keep values, chosen by `configure`:
-
-- Without a directory a process keeps its own, in memory.
-- With a directory all processes of a host share it, and whichever is scraped speaks for all. Each writes files of its
-  own (see service.slots). Counters and histograms of a dead process are carried on by the next one in its place, so
-  they never go back; its gauges vanish at the next scrape, whatever it died of. The directory belongs to one version
-  of the declarations: an upgrade starts with an empty one.
-
 Call sites resolve their labels once, with `offer_metrics` and `pool_metrics`; what happens per token is folded in plain
-Python and passed on now and then.
+Python and passed on now and then. Where values are kept is chosen by `configure`; see service.metric_store.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Callable, Iterable
+from functools import cache
 from math import inf
 from pathlib import Path
-from threading import Lock
-from typing import Any, Literal, Protocol, TypeVar
-
-from prometheus_client import (
-    CONTENT_TYPE_PLAIN_0_0_4,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    disable_created_metrics,
-    generate_latest,
-    start_http_server,
-    values,
-)
-from prometheus_client.metrics_core import Metric
-from prometheus_client.mmap_dict import MmapedDict, mmap_key
-from prometheus_client.multiprocess import MultiProcessCollector
-from prometheus_client.registry import Collector
+from typing import Literal, Protocol
 
 from service.errors import ServiceError
 from service.messages import Failure
-from service.slots import Slot, vacant
+from service.metric_store import FULLEST, LATEST, SUM, Declared, Store
 
 Outcome = Literal["ok", "cancelled", "stalled", "failed", "rejected"]
 
@@ -52,21 +24,6 @@ REASONS = frozenset({"bodies", "draining", "lost", "no_workers", "queue_deadline
 
 
 # ---- What there is --------------------------------------------------------------------------------------------------
-
-_SUM, _FULLEST, _LATEST = "livesum", "livemax", "livemostrecent"  # how the gauges of several processes make one
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """A metric. Counters are named as they are exposed, with _total."""
-
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    help: str
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = ()
-    merge: str = ""
-
 
 DECLARED: dict[str, Declared] = {}
 
@@ -154,36 +111,52 @@ REQUESTS = _declare(
     "Requests by how they ended. Those refused before they had a tier have no tier and no model.",
     (*_SERVED, "outcome", "reason"),
 )
-IN_FLIGHT = _declare("gauge", "fastmode_requests_in_flight", "Requests not yet settled.", _SERVED, merge=_SUM)
-QUEUE_DEPTH = _declare("gauge", "fastmode_queue_depth", "Jobs that wait for a worker.", _POOL, merge=_LATEST)
+IN_FLIGHT = _declare("gauge", "fastmode_requests_in_flight", "Requests not yet settled.", _SERVED, merge=SUM)
+QUEUE_DEPTH = _declare("gauge", "fastmode_queue_depth", "Jobs that wait for a worker.", _POOL, merge=LATEST)
 QUEUE_WAIT = _declare(
     "histogram", "fastmode_queue_wait_seconds", "From queueing a job to its claim by a worker.", _POOL, _WAIT
 )
 OUTPUT_RATE = _declare(
-    "gauge", "fastmode_output_tokens_per_second", "Tokens generated per second, now.", _POOL, merge=_SUM
+    "gauge", "fastmode_output_tokens_per_second", "Tokens generated per second, now.", _POOL, merge=SUM
 )
-BATCH_RUNNING = _declare("gauge", "fastmode_batch_running", "Sequences in the batch.", _POOL, merge=_SUM)
+BATCH_RUNNING = _declare("gauge", "fastmode_batch_running", "Sequences in the batch.", _POOL, merge=SUM)
 BATCH_WAITING = _declare(
-    "gauge", "fastmode_batch_waiting", "Sequences that wait for room in the batch.", _POOL, merge=_SUM
+    "gauge", "fastmode_batch_waiting", "Sequences that wait for room in the batch.", _POOL, merge=SUM
 )
 BATCH_MAX = _declare(
-    "gauge", "fastmode_batch_max", "Sequences that the batch can hold beside the ambient load.", _POOL, merge=_SUM
+    "gauge", "fastmode_batch_max", "Sequences that the batch can hold beside the ambient load.", _POOL, merge=SUM
 )
-KV_HELD = _declare("gauge", "fastmode_kv_held_tokens", "Tokens held in the KV cache.", _POOL, merge=_SUM)
+KV_HELD = _declare("gauge", "fastmode_kv_held_tokens", "Tokens held in the KV cache.", _POOL, merge=SUM)
+KV_IDLE = _declare(
+    "gauge",
+    "fastmode_kv_idle_tokens",
+    "Tokens of prompts that the KV cache keeps for whoever sends them again.",
+    _POOL,
+    merge=SUM,
+)
 KV_CAPACITY = _declare(
     "gauge",
     "fastmode_kv_capacity_tokens",
     "Tokens that the KV cache can hold beside the ambient load.",
     _POOL,
-    merge=_SUM,
+    merge=SUM,
 )
 KV_USE = _declare(
-    "gauge", "fastmode_kv_use_ratio", "Share of the KV cache in use, of the fullest worker.", _POOL, merge=_FULLEST
+    "gauge", "fastmode_kv_use_ratio", "Share of the KV cache in use, of the fullest worker.", _POOL, merge=FULLEST
 )
 DRAFTED = _declare("counter", "fastmode_draft_tokens_total", "Tokens drafted by speculative decoding.", _POOL)
 ACCEPTED = _declare("counter", "fastmode_draft_tokens_accepted_total", "Drafted tokens that became output.", _POOL)
 PREEMPTIONS = _declare(
-    "counter", "fastmode_preemptions_total", "Sequences that lost their place in a full KV cache.", _POOL
+    "counter",
+    "fastmode_preemptions_total",
+    "Sequences that lost their place: to a full KV cache, or to a better band before their first token.",
+    _POOL,
+)
+PREFIX_QUERIES = _declare(
+    "counter", "fastmode_prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", _POOL
+)
+PREFIX_HITS = _declare(
+    "counter", "fastmode_prefix_cache_hits_total", "Prompt tokens found in the prefix cache, and not computed.", _POOL
 )
 LATENESS = _declare(
     "histogram",
@@ -199,192 +172,28 @@ FENCED = _declare("counter", "fastmode_frames_fenced_total", "Events dropped, be
 REDIS_ERRORS = _declare("counter", "fastmode_redis_errors_total", "Redis commands that failed or took too long.")
 
 
-# ---- Where a process keeps it ---------------------------------------------------------------------------------------
-
-_FILES = ("counter", "histogram", *(f"gauge_{merge}" for merge in (_SUM, _FULLEST, _LATEST)))
-_FILE_SIZE = 1 << 16
-
-_M = TypeVar("_M", Counter, Gauge, Histogram)
-
-
-class _MappedValue:
-    """A number in a file that others read. Stands in for the library's own, which go by process id."""
-
-    _multiprocess = True
-    _lock = Lock()
-
-    def __init__(
-        self,
-        files: Mapping[str, MmapedDict],
-        kind: str,
-        metric: str,
-        name: str,
-        labels: Sequence[str],
-        labelvalues: Sequence[str],
-        text: str,
-        multiprocess_mode: str = "",
-    ) -> None:
-        self._file = files[f"{kind}_{multiprocess_mode}" if multiprocess_mode else kind]
-        self._key = mmap_key(metric, name, list(labels), list(labelvalues), text)
-        with self._lock:
-            self._value = self._file.read_value(self._key)[0]  # type: ignore[no-untyped-call]
-
-    def inc(self, amount: float) -> None:
-        with self._lock:
-            self._value += amount
-            self._file.write_value(self._key, self._value, 0.0)  # type: ignore[no-untyped-call]
-
-    def set(self, value: float, timestamp: float | None = None) -> None:
-        with self._lock:
-            self._value = value
-            self._file.write_value(self._key, value, timestamp or 0.0)  # type: ignore[no-untyped-call]
-
-
-class _Store:
-    """The metrics of this process, in memory or in a shared directory."""
-
-    def __init__(self, directory: Path | None) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]
-        self._directory = directory
-        self._slot: Slot | None = None
-        self._files: dict[str, MmapedDict] = {}
-        self._value_class: Any = values.MutexValue
-        self._children: dict[tuple[str, ...], Any] = {}
-        own = CollectorRegistry()
-        self.registry = own
-        if directory:
-            self._slot = Slot(directory, self._take_over)
-            self._value_class = partial(_MappedValue, self._files)
-            self.registry = CollectorRegistry()
-            self.registry.register(_Shared(directory))
-        with self._keeping():
-            self._metrics = {declared.name: _build(declared, own) for declared in DECLARED.values()}
-
-    def child(self, declared: Declared, kind: type[_M], *labels: str) -> _M:
-        """The one series of a metric with these label values."""
-        key = (declared.name, *labels)
-        if key not in self._children:
-            metric = self._metrics[declared.name]
-            with self._keeping():
-                self._children[key] = metric.labels(*labels) if declared.labels else metric
-        child = self._children[key]
-        assert isinstance(child, kind)
-        return child
-
-    def close(self) -> None:
-        """Leave the shared directory. Nothing may be counted after that."""
-        if self._directory and self._slot:
-            for file in self._files.values():
-                file.close()  # type: ignore[no-untyped-call]
-            _remove_gauges(self._directory, self._slot.number)
-            self._slot.release()
-
-    def _take_over(self, number: int) -> None:
-        """The files of a place. One that is missing comes into being whole: a scrape must not meet an empty one."""
-        assert self._directory is not None
-        _remove_gauges(self._directory, number)
-        for kind in _FILES:
-            path = self._directory / f"{kind}_{number}.db"
-            if not path.exists():
-                draft = path.with_suffix(".new")
-                draft.write_bytes(bytes(_FILE_SIZE))
-                draft.rename(path)
-            self._files[kind] = MmapedDict(str(path))  # type: ignore[no-untyped-call]
-
-    @contextmanager
-    def _keeping(self) -> Iterator[None]:
-        """A metric takes from a global of the library where its value is kept, when it comes into being."""
-        before, values.ValueClass = values.ValueClass, self._value_class
-        try:
-            yield
-        finally:
-            values.ValueClass = before
-
-
-class _Shared(Collector):
-    """What all processes that share a directory have counted."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    def collect(self) -> Iterable[Metric]:
-        with vacant(self._directory) as numbers:
-            for number in numbers:
-                _remove_gauges(self._directory, number)
-        files = sorted(map(str, self._directory.glob("*.db")))
-        merged: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
-        return merged
-
-
-def _build(declared: Declared, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
-    name, text, labels = declared.name, declared.help, declared.labels
-    match declared.kind:
-        case "counter":
-            return Counter(name, text, labels, registry=registry)
-        case "gauge":
-            return Gauge(name, text, labels, registry=registry, multiprocess_mode=declared.merge)  # type: ignore[arg-type]
-        case "histogram":
-            return Histogram(name, text, labels, registry=registry, buckets=declared.buckets)
-
-
-def _remove_gauges(directory: Path, number: int) -> None:
-    for path in directory.glob(f"gauge_*_{number}.db"):
-        path.unlink(missing_ok=True)
-
-
 # ---- What call sites hold -------------------------------------------------------------------------------------------
-
-
-class Folded:
-    """A histogram for what happens per token: counted here, and passed on once in a while."""
-
-    PASS_ON = 1000  # observations
-
-    __slots__ = ("_bounds", "_count", "_counts", "_histogram", "_sum")
-
-    def __init__(self, histogram: Histogram, bounds: Sequence[float]) -> None:
-        self._histogram = histogram
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._count = 0
-        self._sum = 0.0
-
-    def observe(self, value: float, times: int = 1) -> None:
-        self._counts[bisect_left(self._bounds, value)] += times
-        self._sum += value * times
-        self._count += times
-        if self._count >= self.PASS_ON:
-            self.pass_on()
-
-    def pass_on(self) -> None:
-        """The library has no public way to observe a value several times; its own `observe` does just this."""
-        for bucket, times in zip(self._histogram._buckets, self._counts, strict=True):
-            if times:
-                bucket.inc(times)
-        self._histogram._sum.inc(self._sum)
-        self._counts = [0] * len(self._counts)
-        self._count, self._sum = 0, 0.0
 
 
 class OfferMetrics:
     """The series of one offer under one name it was asked for by. For gateways."""
 
-    def __init__(self, store: _Store, tier_requested: str, tier_served: str, model: str) -> None:
+    def __init__(self, store: Store, tier_requested: str, tier_served: str, model: str) -> None:
         served = (tier_served, model)
         offer = (tier_requested, *served)
         self._store = store
         self._served = served
-        self.in_flight = store.child(IN_FLIGHT, Gauge, *served)
-        self.ttft = store.child(TTFT, Histogram, *offer)
-        self.tpot = store.child(TPOT, Histogram, *offer)
-        self.itl = Folded(store.child(ITL, Histogram, *offer), ITL.buckets)
-        self.duration = store.child(DURATION, Histogram, *offer)
-        self._input = store.child(INPUT_TOKENS, Counter, *served)
-        self._cached = store.child(CACHED_TOKENS, Counter, *served)
-        self._output = store.child(OUTPUT_TOKENS, Counter, *served)
-        self._input_usage = store.child(TOKEN_USAGE, Histogram, "input", *served)
-        self._output_usage = store.child(TOKEN_USAGE, Histogram, "output", *served)
-        self._cost = store.child(COST, Counter, *served)
+        self.in_flight = store.gauge(IN_FLIGHT, *served)
+        self.ttft = store.histogram(TTFT, *offer)
+        self.tpot = store.histogram(TPOT, *offer)
+        self.itl = store.folded(ITL, *offer)
+        self.duration = store.histogram(DURATION, *offer)
+        self._input = store.counter(INPUT_TOKENS, *served)
+        self._cached = store.counter(CACHED_TOKENS, *served)
+        self._output = store.counter(OUTPUT_TOKENS, *served)
+        self._input_usage = store.histogram(TOKEN_USAGE, "input", *served)
+        self._output_usage = store.histogram(TOKEN_USAGE, "output", *served)
+        self._cost = store.counter(COST, *served)
 
     def usage(self, prompt: int, cached: int, completion: int) -> None:
         """Tokens of a request that has ended."""
@@ -399,7 +208,7 @@ class OfferMetrics:
 
     def outcome(self, outcome: Outcome, reason: str | None = None) -> None:
         """How a request ended; also passes on what was folded during it."""
-        self._store.child(REQUESTS, Counter, *self._served, outcome, _closed(reason)).inc()
+        self._store.counter(REQUESTS, *self._served, outcome, _closed(reason)).inc()
         self.itl.pass_on()
 
     def rejected(self, reason: str | None) -> None:
@@ -417,6 +226,8 @@ class _Snapshot(Protocol):
     @property
     def kv_held(self) -> float: ...
     @property
+    def kv_idle(self) -> float: ...
+    @property
     def kv_capacity(self) -> float: ...
     @property
     def drafted(self) -> int: ...
@@ -424,6 +235,10 @@ class _Snapshot(Protocol):
     def accepted(self) -> int: ...
     @property
     def preemptions(self) -> int: ...
+    @property
+    def prefix_asked(self) -> int: ...
+    @property
+    def prefix_hit(self) -> int: ...
 
 
 class PoolMetrics:
@@ -431,16 +246,18 @@ class PoolMetrics:
 
     RATE_OVER = 1.0  # s
 
-    def __init__(self, store: _Store, pool: str) -> None:
-        self.lateness = store.child(LATENESS, Histogram, pool)
-        self.queue_wait = store.child(QUEUE_WAIT, Histogram, pool)
-        self.recovered = store.child(RECOVERED, Counter, pool)
-        self.batch_max = store.child(BATCH_MAX, Gauge, pool)
-        self._rate = store.child(OUTPUT_RATE, Gauge, pool)
+    def __init__(self, store: Store, pool: str) -> None:
+        self.lateness = store.histogram(LATENESS, pool)
+        self.queue_wait = store.histogram(QUEUE_WAIT, pool)
+        self.recovered = store.counter(RECOVERED, pool)
+        self.batch_max = store.gauge(BATCH_MAX, pool)
+        self._rate = store.gauge(OUTPUT_RATE, pool)
         self._gauges = [
-            store.child(gauge, Gauge, pool) for gauge in (BATCH_RUNNING, BATCH_WAITING, KV_HELD, KV_CAPACITY, KV_USE)
+            store.gauge(gauge, pool) for gauge in (BATCH_RUNNING, BATCH_WAITING, KV_HELD, KV_IDLE, KV_CAPACITY, KV_USE)
         ]
-        self._counters = [store.child(counter, Counter, pool) for counter in (DRAFTED, ACCEPTED, PREEMPTIONS)]
+        self._counters = [
+            store.counter(counter, pool) for counter in (DRAFTED, ACCEPTED, PREEMPTIONS, PREFIX_QUERIES, PREFIX_HITS)
+        ]
         self._shown: list[float] = [-1.0] * len(self._gauges)
         self._counted = [0] * len(self._counters)
         self._generated = 0
@@ -449,18 +266,21 @@ class PoolMetrics:
 
     def engine(self, snapshots: Iterable[_Snapshot]) -> None:
         """The state of all replicas that the worker hosts; what has not changed costs next to nothing."""
-        running = waiting = drafted = accepted = preemptions = 0
-        held = capacity = 0.0
+        running = waiting = drafted = accepted = preemptions = asked = hit = 0
+        held = idle = capacity = 0.0
         for snapshot in snapshots:
             running += snapshot.running
             waiting += snapshot.waiting
             held += snapshot.kv_held
+            idle += snapshot.kv_idle
             capacity += snapshot.kv_capacity
             drafted += snapshot.drafted
             accepted += snapshot.accepted
             preemptions += snapshot.preemptions
-        self._show([running, waiting, held, capacity, held / capacity if capacity else 0.0])
-        self._count([drafted, accepted, preemptions])
+            asked += snapshot.prefix_asked
+            hit += snapshot.prefix_hit
+        self._show([running, waiting, held, idle, capacity, held / capacity if capacity else 0.0])
+        self._count([drafted, accepted, preemptions, asked, hit])
 
     def generated(self, tokens: int, now: float) -> None:
         """`tokens` more were generated by `now` (s, any clock). To be called with 0 when `rate_due` has come."""
@@ -498,7 +318,7 @@ def _closed(reason: str | None) -> str:
 
 # ---- What processes call --------------------------------------------------------------------------------------------
 
-_configured: _Store | None = None
+_configured: Store | None = None
 
 
 def configure(directory: Path | None) -> None:
@@ -509,7 +329,7 @@ def configure(directory: Path | None) -> None:
     global _configured
     if _configured is not None:
         raise RuntimeError("metrics are configured once, before anything is counted")
-    _configured = _Store(directory)
+    _configured = Store(DECLARED.values(), directory)
 
 
 def farewell() -> None:
@@ -531,40 +351,33 @@ def pool_metrics(pool: str) -> PoolMetrics:
 def refused(error: ServiceError) -> None:
     """A request was refused before it was known what it asks for."""
     reason = error.reason if error.reason and error.reason in REASONS else type(error).code or ""
-    _store().child(REQUESTS, Counter, "", "", "rejected", reason).inc()
+    _store().counter(REQUESTS, "", "", "rejected", reason).inc()
 
 
 def queue_depth(pool: str, jobs: int) -> None:
-    _store().child(QUEUE_DEPTH, Gauge, pool).set(jobs)
+    _store().gauge(QUEUE_DEPTH, pool).set(jobs)
 
 
 def frame_fenced() -> None:
-    _store().child(FENCED, Counter).inc()
+    _store().counter(FENCED).inc()
 
 
 def redis_error() -> None:
-    _store().child(REDIS_ERRORS, Counter).inc()
+    _store().counter(REDIS_ERRORS).inc()
 
 
 def render() -> tuple[bytes, str]:
     """The exposition in Prometheus' text format, and its content type. May be called in a thread."""
-    return generate_latest(_store().registry), CONTENT_TYPE_PLAIN_0_0_4
+    return _store().render()
 
 
 def serve(port: int, host: str = "127.0.0.1") -> Callable[[], None]:
     """Answer scrapes in a thread of their own, for processes that have no HTTP server. Call the result to stop."""
-    server, thread = start_http_server(port, host, _store().registry)
-
-    def stop() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return stop
+    return _store().serve(port, host)
 
 
-def _store() -> _Store:
+def _store() -> Store:
     global _configured
     if _configured is None:
-        _configured = _Store(None)
+        _configured = Store(DECLARED.values(), None)
     return _configured

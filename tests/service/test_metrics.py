@@ -133,7 +133,8 @@ USE_EVERYTHING = [
     "offer.usage(10, 4, 20); offer.cost(123); offer.outcome('ok'); offer.rejected('queue_full')",
     "pool = metrics.pool_metrics('spark')",
     "import types",
-    "state = dict(running=1, waiting=2, kv_held=30.0, kv_capacity=40.0, drafted=5, accepted=4, preemptions=1)",
+    "state = dict(running=1, waiting=2, kv_held=30.0, kv_idle=5, kv_capacity=40.0, drafted=5, accepted=4)",
+    "state.update(preemptions=1, prefix_asked=7, prefix_hit=6)",
     "pool.engine([types.SimpleNamespace(**state)])",
     "pool.lateness.observe(0.01); pool.queue_wait.observe(0.1); pool.recovered.inc(); pool.batch_max.set(8)",
     "pool.generated(100, now=1000.0); pool.generated(200, now=1000.5); pool.generated(0, now=1002.0)",
@@ -160,6 +161,9 @@ def test_every_declared_metric_is_exposed_under_its_name_and_nothing_else(shared
     assert value(series, "fastmode_inter_token_latency_seconds_count", **OFFER, tier_requested="priority") == 3
     assert value(series, "fastmode_kv_use_ratio", pool="spark") == 0.75
     assert value(series, "fastmode_draft_tokens_accepted_total", pool="spark") == 4
+    assert value(series, "fastmode_kv_idle_tokens", pool="spark") == 5
+    assert value(series, "fastmode_prefix_cache_queries_total", pool="spark") == 7
+    assert value(series, "fastmode_prefix_cache_hits_total", pool="spark") == 6
     assert value(series, "fastmode_output_tokens_per_second", pool="spark") == 150
     assert value(series, "fastmode_queue_depth", pool="spark") == 7
 
