@@ -4,8 +4,8 @@ Knows nothing about models, tiers and prices, which are sold from it.
 """
 
 import csv
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
@@ -105,14 +105,15 @@ def read_pool(
     )
     median, sigma = _read_front_end(table, kind)
     queue = table.table("queue")
+    replicas = table.integer("replicas", at_least=1)
     pool = Pool(
         name=name,
         timing=timing,
-        replicas=table.integer("replicas", at_least=1),
+        replicas=replicas,
         limits=limits,
         ambient=_read_ambient(table, limits, timing, directory),
-        incidents=tuple(_read_incident(incident) for incident in table.tables("incidents").values()),
-        prefix_cache=_read_prefix_cache(table) if "prefix_cache" in table and kind == "roofline" else None,
+        incidents=tuple(_read_incident(incident, replicas) for incident in table.tables("incidents").values()),
+        prefix_cache=_read_prefix_cache(table, kind) if "prefix_cache" in table else None,
         aging=queue.number("aging_s", AGING, above=0, at_most=AGING_MAX),
         frontend_median=median,
         frontend_sigma=sigma,
@@ -159,20 +160,29 @@ def _read_empirical(table: Table, directory: Path) -> Empirical:
     """The number of requests is stated, too: so it has a source, and a file that was cut off is noticed."""
     path, stated = directory / table.text("samples"), table.integer("requests", at_least=1)
     table.done()
-    samples = []
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file)
-            for row in rows:
-                ttft, rate = float(row["ttft_ms"]) / 1e3, float(row["tok_s"])
-                if not (0 < ttft < inf and 0 < rate < inf):
-                    raise ValueError(f"line {rows.line_num}: both numbers must be above 0")
-                samples.append((ttft, rate))
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+            samples = tuple(_samples(file))
+    except (OSError, ValueError, csv.Error) as error:
         raise table.error("samples", f"{path} cannot be read as CSV with ttft_ms and tok_s: {error}") from error
     if len(samples) != stated:
         raise table.error("requests", f"is {stated}, and {path} has {len(samples)}")
-    return Empirical(samples=tuple(samples))
+    return Empirical(samples=samples)
+
+
+def _samples(file: Iterable[str]) -> Iterator[tuple[float, float]]:
+    rows = csv.DictReader(file)
+    missing = {"ttft_ms", "tok_s"} - set(rows.fieldnames or ())
+    if missing:
+        raise ValueError(f"its first line does not name {' and '.join(sorted(missing))}")
+    for row in rows:
+        try:
+            ttft, rate = float(row["ttft_ms"]) / 1e3, float(row["tok_s"])
+        except (ValueError, TypeError):
+            raise ValueError(f"line {rows.line_num} does not have two numbers") from None
+        if not (0 < ttft < inf and 0 < rate < inf):
+            raise ValueError(f"line {rows.line_num}: both numbers must be above 0")
+        yield ttft, rate
 
 
 def _read_dollars(pool: Table, timing: Timing) -> float | None:
@@ -192,7 +202,9 @@ def _read_front_end(pool: Table, kind: str) -> tuple[float, float]:
     return read
 
 
-def _read_prefix_cache(pool: Table) -> PrefixCache:
+def _read_prefix_cache(pool: Table, kind: str) -> PrefixCache:
+    if kind != "roofline":
+        raise pool.error("prefix_cache", "a measured TTFT has in it what the provider's own cache did: leave it out")
     table = pool.table("prefix_cache")
     cache = PrefixCache(block=table.integer("block", at_least=1), minimum=table.integer("minimum", 0, at_least=0))
     table.done()
@@ -205,18 +217,11 @@ def _read_ambient(pool: Table, limits: BatchLimits, timing: Timing, directory: P
     sequences = table.number("sequences", at_least=0)
     context = table.number("context", at_least=1)
     stay = table.number("stay_s", above=0) if "stay_s" in table else None
+    seed = 0 if stay is None else table.integer("seed", 0, at_least=0)
     factors, period = _read_profile(table, directory) if "profile" in table else ((), DAY)
-    ambient = Ambient(
-        sequences=sequences,
-        context=context,
-        stay=stay,
-        # As many may come as leave a slot, and half of the cache to requests of the pool's own.
-        most=None if stay is None else max(sequences, min(limits.max_batch - 1.0, capacity / 2 // context)),
-        seed=table.integer("seed", 0, at_least=0),
-        profile=factors,
-        period=period,
-    )
     table.done()
+    mean = Ambient(sequences=sequences, context=context, profile=factors, period=period)
+    ambient = mean if stay is None else replace(mean, stay=stay, seed=seed, most=mean.peak)
     peak = f"{ambient.peak:g} ambient sequences" + (" at the peak of the profile" if factors else "")
     if ambient.peak + 1 > limits.max_batch:
         raise pool.error("max_batch", f"is {limits.max_batch}, and {peak} leave no slot for a request")
@@ -224,6 +229,25 @@ def _read_ambient(pool: Table, limits: BatchLimits, timing: Timing, directory: P
     if held >= capacity:
         raise pool.error("ambient", f"holds {held:.0f} tokens of a KV cache of {capacity:.0f}: none is left")
     return ambient
+
+
+def with_room(pool: Pool, window: int) -> Pool:
+    """A pool whose drawn ambient load leaves a slot, and KV for a request of `window` tokens, at any time.
+
+    Raises ValueError: then it can be no more than less than its mean.
+    """
+    ambient, timing = pool.ambient, pool.timing
+    if ambient.stay is None:
+        return pool
+    most = pool.limits.max_batch - 1
+    if isinstance(timing, Roofline):
+        most = min(most, int((timing.step_time.kv_capacity - window) // ambient.context))
+    if most < ambient.peak:
+        raise ValueError(
+            f"at most {most} ambient sequences leave room for a context of {window} tokens: {ambient.peak:g} in the"
+            " mean cannot come and go"
+        )
+    return replace(pool, ambient=replace(ambient, most=float(most)))
 
 
 def _read_profile(ambient: Table, directory: Path) -> tuple[tuple[float, ...], float]:
@@ -242,7 +266,7 @@ def _read_profile(ambient: Table, directory: Path) -> tuple[tuple[float, ...], f
     return factors, period
 
 
-def _read_incident(table: Table) -> Incident | Recurring:
+def _read_incident(table: Table, replicas: int) -> Incident | Recurring:
     kind = table.one_of("kind", ["slow", "outage"])
     recurs = "every_s" in table
     start, end = (0.0, 0.0) if recurs else _read_window(table)
@@ -250,8 +274,12 @@ def _read_incident(table: Table) -> Incident | Recurring:
     if kind == "slow":
         incident = Slowdown(start=start, end=end, factor=table.number("factor", above=0))
     else:
-        replicas, cold = table.integer("replicas", at_least=1), table.number("cold_start_s", 0, at_least=0)
-        incident = Outage(start=start, end=end, replicas=replicas, cold_start=cold)
+        incident = Outage(
+            start=start,
+            end=end,
+            replicas=table.integer("replicas", at_least=1, at_most=replicas),
+            cold_start=table.number("cold_start_s", 0, at_least=0),
+        )
     read: Incident | Recurring = incident
     if recurs:
         read = Recurring(

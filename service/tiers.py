@@ -18,7 +18,7 @@ from service.hardware import Accelerator
 from service.machines import read_accelerator, read_architecture
 from service.messages import BANDS
 from service.models import Model
-from service.pools import Pool, read_pool
+from service.pools import Pool, read_pool, with_room
 from service.provenance import KEYS, Provenance, Source, read_sources, trace
 from service.toml_table import Document, Table
 
@@ -142,6 +142,7 @@ def load(path: Path | None = None) -> Catalog:
     directory = (path or SHIPPED).parent
     pools = {name: read_pool(name, table, *machines, directory) for name, table in root.tables("pools").items()}
     models = {name: _read_model(name, table, shared, pools) for name, table in root.tables("models").items()}
+    pools = {name: _with_room(root, pool, models) for name, pool in pools.items()}
     for kind, things in (("pools", pools), ("models", models)):
         if not things:
             raise root.error(kind, "is missing: a catalog sells at least one model from at least one pool")
@@ -249,6 +250,15 @@ def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str
             f" a context of {offer.context_window}: such a request would never be admitted",
         )
     return offer
+
+
+def _with_room(root: Table, pool: Pool, models: Mapping[str, ServedModel]) -> Pool:
+    """The pool, with an ambient load that at any time leaves room for the widest context promised from it."""
+    offers = (offer for model in models.values() for offer in model.offers.values())
+    try:
+        return with_room(pool, max((offer.context_window for offer in offers if offer.pool == pool.name), default=1))
+    except ValueError as error:
+        raise root.document.error(("pools", pool.name, "ambient", "stay_s"), str(error)) from error
 
 
 def _read_modalities(table: Table) -> tuple[str, ...]:

@@ -13,9 +13,10 @@ with them.
 import csv
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
 from math import isfinite
 from pathlib import Path
@@ -58,9 +59,9 @@ def read(path: Path) -> Trace:
             first = file.readline()
             lines = chain((first,), file)
             if first.lstrip().startswith("{"):
-                return _trace(_mooncake(path, lines), MOONCAKE_BLOCK)
-            return _trace(_csv(path, first, lines), 0)
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+                return _trace(path, _mooncake(path, lines), MOONCAKE_BLOCK)
+            return _trace(path, _csv(path, first, lines), 0)
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error, csv.Error) as error:
         raise TraceError(f"{path}: cannot be read as a trace: {error}") from error
 
 
@@ -82,11 +83,11 @@ def _opened(path: Path) -> IO[str]:
     return path.open(encoding="utf-8-sig", newline="")
 
 
-def _trace(arrivals: Iterator[Arrival], block: int) -> Trace:
+def _trace(path: Path, arrivals: Iterator[Arrival], block: int) -> Trace:
     asked = sorted(arrivals, key=lambda arrival: arrival.time)  # stable; published traces have some out of order
     served = [arrival for arrival in asked if arrival.prompt > 0 and arrival.output > 0]
     if not served:
-        raise TraceError(f"the trace has no request with prompt and output tokens, of {len(asked)}")
+        raise TraceError(f"{path}: no request has prompt and output tokens, of {len(asked)}")
     start = served[0].time
     moved = tuple(arrival._replace(time=arrival.time - start) for arrival in served)
     return Trace(moved, block, len(asked) - len(served))
@@ -102,7 +103,7 @@ def _mooncake(path: Path, lines: Iterator[str]) -> Iterator[Arrival]:
             arrival = Arrival(
                 float(row["timestamp"]) / 1e3, int(row["input_length"]), int(row["output_length"]), blocks
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise TraceError(
                 f"{path}: line {number} is no Mooncake request ({type(error).__name__}: {error}); it needs timestamp, "
                 "input_length and output_length, and may have hash_ids"
@@ -140,6 +141,6 @@ def _checked(path: Path, line: int, arrival: Arrival) -> Arrival:
 
 
 def _azure_seconds(stamp: str) -> float:
-    """Of 2023-11-16 18:17:03.9799600, whose seventh decimal no standard parser takes."""
-    whole, _, fraction = stamp.strip().removesuffix("+00:00").removesuffix("Z").partition(".")
-    return datetime.fromisoformat(whole).timestamp() + (float(f"0.{fraction}") if fraction else 0.0)
+    """Of 2023-11-16 18:17:03.9799600: UTC where it says nothing else, lest summer time make a gap."""
+    time = datetime.fromisoformat(stamp.strip())  # to the microsecond
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

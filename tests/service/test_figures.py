@@ -1,6 +1,8 @@
 """The table of tiers shows every offer, and each figure says what it is worth."""
 
 import json
+import subprocess
+import sys
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -11,7 +13,8 @@ from service.tiers import load, resolve
 
 CATALOG = load()
 ROWS = {(row.model, row.tier): row for row in rows(CATALOG)}
-BENCH = load(Path(__file__).resolve().parents[2] / "loadtests" / "bench" / "catalog.toml")
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = load(ROOT / "loadtests" / "bench" / "catalog.toml")
 
 
 def figures(row: Row) -> list[Figure]:
@@ -101,6 +104,86 @@ def test_a_deployment_in_words_names_chip_model_layout_and_what_is_hypothetical(
         assert part in words
     assert "hypothetical" not in in_words(CATALOG, CATALOG.pools["spark"])
     assert "1 draft for" in in_words(CATALOG, CATALOG.pools["spark"])
+
+
+MEASURED = """
+extends = "default"
+
+[sources.seen]
+kind = "measured"
+date = "2026-11"
+reference = "A stopwatch"
+
+[pools.seen]
+timing = "TIMING"
+replicas = 1
+max_batch = 11
+ambient = { sequences = 4, context = 1 }
+queue = { max = 1, wait_max_s = 1 }
+utilisation = 1
+source = "seen"
+
+[models.m]
+owned_by = "nobody"
+created = 2026-11-30
+context_window = 2
+max_output = 1
+modalities = ["text"]
+default_tier = "standard"
+source = "seen"
+
+[models.m.offers.standard]
+pool = "seen"
+reported_as = "default"
+price = { input = 1, cached_input = 1, output = 1 }
+
+[pools.seen.TIMING]
+"""
+FIXED = MEASURED.replace("TIMING", "fixed") + "ttft_ms = 250\ntok_s = 90\nload_slope = 0.1\n"
+
+
+def seen(directory: Path, text: str) -> Row:
+    path = directory / "catalog.toml"
+    path.write_text(text)
+    (row,) = rows(load(path))
+    assert json.dumps(asdict(row), allow_nan=False)
+    return row
+
+
+def test_a_measured_pool_has_the_speeds_and_the_kind_of_its_source_and_nothing_only_physics_tells(
+    tmp_path: Path,
+) -> None:
+    row = seen(tmp_path, FIXED)
+    speeds = (row.speed_alone, row.speed_ambient, row.speed_full)
+    assert [speed.value for speed in speeds] == [90, pytest.approx(90 / 1.4, rel=1e-3), 45]
+    assert {speed.kind for speed in speeds} == {"measured"}
+    assert all("A stopwatch (2026-11)" in speed.note for speed in speeds)
+    assert (row.floor_speed, row.price_floor_speed, row.cost_input, row.cost_output) == (None,) * 4
+    assert "TTFT 250 ms" in row.deployment
+
+
+def test_recorded_requests_have_one_median_speed_whatever_the_load(tmp_path: Path) -> None:
+    (tmp_path / "seen.csv").write_text("ttft_ms,tok_s\n250,61\n400,58.5\n100,70\n")
+    row = seen(tmp_path, MEASURED.replace("TIMING", "empirical") + 'samples = "seen.csv"\nrequests = 3\n')
+    assert [figure.value for figure in (row.speed_alone, row.speed_ambient, row.speed_full)] == [61] * 3
+    assert row.speed_alone.kind == "measured"
+    assert row.floor_speed is None
+    assert "3 recorded requests" in row.deployment
+
+
+def test_a_measured_pool_costs_what_its_replicas_are_said_to_cost(tmp_path: Path) -> None:
+    row = seen(tmp_path, FIXED.replace("utilisation", "dollars_per_hour = 9\nutilisation"))
+    assert row.cost_output is not None
+    assert row.cost_output.value == pytest.approx(9 / 3600 / (5 * 90 / 1.4) * 1e6, rel=1e-3)
+    assert row.cost_input is None
+
+
+def test_what_only_physics_tells_is_shown_as_a_dash(tmp_path: Path) -> None:
+    (tmp_path / "catalog.toml").write_text(FIXED)
+    command = [sys.executable, "-m", "fastmode", "tiers", "--catalog", str(tmp_path / "catalog.toml")]
+    lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    (speeds,) = (line.split() for line in lines if line.startswith("m ") and "90" in line)
+    assert speeds == ["m", "standard", "seen", "90ᵐ", "64.29ᵐ", "45ᵐ", "–"]
 
 
 def test_any_catalog_can_be_shown() -> None:

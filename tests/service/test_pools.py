@@ -11,6 +11,8 @@ from service.pools import Pool, PrefixCache
 from service.tiers import load
 from service.timings import Empirical, Fixed
 
+README = Path(__file__).resolve().parents[2] / "README.md"
+
 SHARED = """
 extends = "default"
 
@@ -62,6 +64,9 @@ FIXED = (
 )
 
 
+EVERY = "every_s = 9, lasting_s = 1"
+
+
 def pool(directory: Path, keys: str, machines: str = MACHINES, offer: str = "") -> Pool:
     path = directory / "catalog.toml"
     path.write_text(SHARED + keys + machines + SOLD + offer)
@@ -76,15 +81,34 @@ def refused(directory: Path, keys: str, machines: str = MACHINES, offer: str = "
     return str(error.value)
 
 
+def test_the_catalog_of_the_readme_is_sound(tmp_path: Path) -> None:
+    section = README.read_text().split("## A catalog of your own")[1].split("\n| ")[0]
+    path = tmp_path / "catalog.toml"
+    path.write_text("\n".join(line[4:] for line in section.splitlines() if line.startswith("    ")))
+    catalog = load(path)
+    assert set(catalog.pools) == {"chips", "provider"}
+    assert len(catalog.pools["chips"].incidents) == 2
+    assert isinstance(catalog.pools["provider"].timing, Fixed)
+
+
 # ---- what it lives under
 
 
-def test_strangers_may_come_and_go_as_many_as_leave_a_slot_and_half_of_the_cache(tmp_path: Path) -> None:
+def test_strangers_may_come_and_go_as_many_as_leave_a_slot_and_room_for_any_context_that_is_sold(
+    tmp_path: Path,
+) -> None:
     read = pool(tmp_path, "ambient = { sequences = 2, context = 1000, stay_s = 12, seed = 7 }\n").ambient
     assert read == Ambient(sequences=2, context=1000, stay=12, most=15, seed=7)
-    read = pool(tmp_path, "ambient = { sequences = 2, context = 90_000, stay_s = 12 }\n").ambient
-    assert read.most is not None
-    assert read.most < 15
+    tight = pool(tmp_path, "ambient = { sequences = 2, context = 200_000, stay_s = 12 }\n")
+    assert tight.ambient.most is not None
+    assert 2 < tight.ambient.most < 15
+    assert 32_000 <= tight.kv_room < 32_000 + 200_000, "one more would not leave what the model promises"
+
+
+def test_strangers_who_leave_no_room_for_their_own_mean_are_refused_where_the_line_is(tmp_path: Path) -> None:
+    """2.5 in the mean fit beside a context of 32,000 tokens, and 3 do not."""
+    complaint = refused(tmp_path, "ambient = { sequences = 2.5, context = 950_000, stay_s = 12 }\n")
+    assert complaint.startswith("catalog.toml:15: pools.one.ambient.stay_s: at most 2 ambient sequences leave room")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +124,13 @@ def test_the_ambient_load_may_follow_a_profile_given_or_taken_from_a_trace(
     read = pool(tmp_path, f"ambient = {{ sequences = 2, context = 1000, profile = {profile} }}\n").ambient
     assert read.profile == factors
     assert read.peak == 3
+
+
+def test_factors_have_a_source_as_every_number_has(tmp_path: Path) -> None:
+    profile = "ambient = { sequences = 2, context = 9, profile = { factors = [1, 2] } }\n"
+    path = tmp_path / "catalog.toml"
+    path.write_text(SHARED + profile + MACHINES + SOLD)
+    assert load(path).provenance["pools", "one", "ambient", "profile", "factors"].reference == "made up"
 
 
 def test_incidents_are_data_single_or_recurring(tmp_path: Path) -> None:
@@ -133,6 +164,9 @@ cold_start_s = 45
     ("keys", "complaint"),
     [
         ("ambient = { sequences = 2, context = 1000, stay_s = 0 }\n", "pools.one.ambient.stay_s: is 0"),
+        ("ambient = { sequences = 2, context = 9, seed = 1 }\n", "ambient.seed: unknown key"),
+        ("ambient = { sequences = 2, context = 9, profile = { factors = [1], parts = 2 } }\n", "parts: unknown key"),
+        ("ambient = { sequences = 2, context = 9, profile = { factors = [1], period_s = 0 } }\n", "period_s: is 0"),
         ("ambient = { sequences = 9, context = 9, profile = { factors = [0.5, 2] } }\n", "18 ambient sequences at the"),
         ("ambient = { sequences = 2, context = 9, profile = { factors = [] } }\n", "a list of at least one number"),
         ("ambient = { sequences = 2, context = 9, profile = { factors = [1, -1] } }\n", "factors: is -1"),
@@ -142,6 +176,16 @@ cold_start_s = 45
         (STEADY + 'incidents = { x = { kind = "fire" } }\n', "pools.one.incidents.x.kind: is 'fire'"),
         (STEADY + 'incidents = { x = { kind = "slow", start_s = 1, factor = 2 } }\n', "duration_s: is missing"),
         (STEADY + 'incidents = { x = { kind = "slow", every_s = 9, factor = 2 } }\n', "lasting_s: is missing"),
+        (STEADY + f'incidents = {{ x = {{ kind = "slow", factor = 2, start_s = 1, {EVERY} }} }}\n', "start_s: unknown"),
+        (STEADY + f'incidents = {{ x = {{ kind = "slow", factor = 0, {EVERY} }} }}\n', "factor: is 0"),
+        (
+            STEADY + f'incidents = {{ x = {{ kind = "slow", replicas = 1, factor = 2, {EVERY} }} }}\n',
+            "replicas: unknown",
+        ),
+        (
+            STEADY + f'incidents = {{ x = {{ kind = "outage", replicas = 3, {EVERY} }} }}\n',
+            "replicas: is 3; it must be at",
+        ),
         (STEADY + 'timing = "guess"\n', "pools.one.timing: is 'guess'; known are roofline, fixed, empirical"),
         (STEADY + "dollars_per_hour = 4\n", "pools.one.dollars_per_hour: unknown key"),
     ],
@@ -187,8 +231,26 @@ def test_a_pool_may_repeat_recorded_requests(tmp_path: Path) -> None:
     keys = STEADY + 'timing = "empirical"\nempirical = { samples = "seen.csv", requests = 2 }\n'
     assert pool(tmp_path, keys, machines="").timing == Empirical(samples=((0.25, 61.0), (0.4, 58.5)))
     assert "requests: is 3, and" in refused(tmp_path, keys.replace("= 2 }", "= 3 }"), machines="")
-    (tmp_path / "seen.csv").write_text("ttft_ms,tok_s\n250,none\n")
-    assert "cannot be read as CSV with ttft_ms and tok_s" in refused(tmp_path, keys, machines="")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("ttft_ms,tok_s\n250,61\n250,none\n", "line 3 does not have two numbers"),
+        ("ttft_ms,tok_s\n250\n", "line 2 does not have two numbers"),
+        ("ttft_ms,tok_s\n250,0\n", "line 2: both numbers must be above 0"),
+        ("ttft,tok_s\n250,60\n", "its first line does not name ttft_ms"),
+        ("", "its first line does not name tok_s and ttft_ms"),
+    ],
+)
+def test_recorded_requests_that_cannot_be_read_are_refused_with_their_line(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
+    (tmp_path / "seen.csv").write_text(text)
+    keys = STEADY + 'timing = "empirical"\nempirical = { samples = "seen.csv", requests = 2 }\n'
+    told = refused(tmp_path, keys, machines="")
+    assert "pools.one.empirical.samples: " in told
+    assert complaint in told
 
 
 @pytest.mark.parametrize(
@@ -198,7 +260,7 @@ def test_a_pool_may_repeat_recorded_requests(tmp_path: Path) -> None:
         ("tok_s = 80, ", "", "fixed.tok_s: is missing"),
         ("tok_s_sigma = 0.1", "tok_s_sigma = 9", "fixed.tok_s_sigma: is 9"),
         ("load_slope = 0.02", "load_slope = -1", "fixed.load_slope: is -1"),
-        ("dollars_per_hour = 9\n", "prefix_cache = { block = 8 }\n", "pools.one.prefix_cache: unknown key"),
+        ("dollars_per_hour = 9\n", "prefix_cache = { block = 8 }\n", "prefix_cache: a measured TTFT has in it"),
     ],
 )
 def test_a_measured_timing_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, complaint: str) -> None:

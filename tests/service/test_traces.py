@@ -62,7 +62,8 @@ def test_mooncake_names_the_beginnings_of_prompts(tmp_path: Path, zipped: bool) 
         (BURSTGPT + "9,x,-1,2,3,y\n", "line 5 has a time that is no number, or less than no tokens"),
         ('{"timestamp": 1, "input_length": 5}\n', "line 1 is no Mooncake request"),
         (json.dumps(MOONCAKE[0]) + "\n[]\n", "line 2 is no Mooncake request"),
-        (AZURE.splitlines()[0] + "\n", "no request with prompt and output tokens, of 0"),
+        ('{"timestamp": 1, "input_length": 1e999, "output_length": 1}\n', "line 1 is no Mooncake request"),
+        (AZURE.splitlines()[0] + "\n", "no request has prompt and output tokens, of 0"),
     ],
 )
 def test_what_is_no_trace_is_refused_with_its_line(tmp_path: Path, text: str, complaint: str) -> None:
@@ -79,6 +80,18 @@ def test_a_file_that_is_not_there_or_cut_off_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cut.gz").write_bytes(gzip.compress(json.dumps(MOONCAKE[0]).encode() * 99)[:40])
     with pytest.raises(TraceError):
         read(tmp_path / "cut.gz")
+    whole = bytearray(gzip.compress(json.dumps(MOONCAKE).encode()))
+    whole[12:20] = bytes(8)
+    (tmp_path / "spoilt.gz").write_bytes(whole)
+    with pytest.raises(TraceError):
+        read(tmp_path / "spoilt.gz")
+
+
+def test_a_time_may_say_where_it_is_noon(tmp_path: Path) -> None:
+    """As those of Azure's trace of 2024 do."""
+    stamps = ["2024-05-10 00:00:00.009930+00:00", "2024-05-10 02:00:01.009930+02:00"]
+    (tmp_path / "a.csv").write_text("\n".join((AZURE.splitlines()[0], *(f"{stamp},5,6" for stamp in stamps))))
+    assert [arrival.time for arrival in read(tmp_path / "a.csv").arrivals] == [0, 1]
 
 
 def test_a_profile_is_the_demand_in_equal_parts_of_the_time(tmp_path: Path) -> None:
