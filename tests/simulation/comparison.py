@@ -82,7 +82,7 @@ class Pair:
         evicted = {sequence.id: sequence for sequence in self.engine.evict()}
         by_steps = self.oracle.evict()
         assert {s.id: s.generated for s in by_steps} == {name: s.generated for name, s in evicted.items()}
-        assert {s.id for s in self.ending_engine.evict()} == set(evicted)
+        assert self.ending_engine.evict() == list(evicted.values()), "whoever evicts is told the same"
         self.engine.check_conservation()
         self.compare()
         assert not self.live(), "nothing is left"
@@ -143,6 +143,9 @@ class Pair:
             assert (seen is None) == (request.last is None), f"{name} has begun in one replica only"
             if seen is not None:
                 self.compare_reports(seen, request)
+        for request in self.live():
+            gained = self.first.get(request.sequence.id), request.cached or 0
+            assert self.engine.gained(request.sequence.id) == gained, "what was gained is what was reported"
         self.compare_totals()
 
     def compare_reports(self, seen: Progress, request: Request) -> None:
@@ -173,10 +176,9 @@ class Pair:
         for what, number in by_steps.items():
             seen = getattr(snapshot, what)
             assert seen == number, f"{what} is {seen}, by steps {number}"
-        for request in oracle.requests.values():
-            blocks = oracle.full_blocks(request)
+        for blocks in {oracle.full_blocks(request) for request in oracle.requests.values()}:
             found, present = self.engine.cached(blocks), self.workload.limits.block * len(oracle.present(blocks))
-            assert found == present, f"{found} tokens of {request.sequence.id} are cached, by steps {present}"
+            assert found == present, f"{found} tokens of a prompt are cached, by steps {present}"
         held = oracle.held(oracle.running)
         assert abs(snapshot.kv_held - held) <= 1e-6, f"{snapshot.kv_held} tokens held, by steps {held}"
 

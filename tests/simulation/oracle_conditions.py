@@ -5,16 +5,16 @@ Shares the data classes of service.conditions with the engine, and the order in 
 """
 
 from functools import cache
-from math import floor, inf
+from math import ceil, floor, inf
 from random import Random
 
-from service.conditions import Ambient, Slowdown
+from service.conditions import Ambient, Recurring, Slowdown
 
 
 class PlainConditions:
     """`start` and `day` are what the pool's clock and that of the profile read when the replica starts (s)."""
 
-    def __init__(self, ambient: Ambient, slowdowns: tuple[Slowdown, ...], start: float, day: float) -> None:
+    def __init__(self, ambient: Ambient, slowdowns: tuple[Slowdown | Recurring, ...], start: float, day: float) -> None:
         self.ambient = ambient
         self.slowdowns = slowdowns
         self.start = start
@@ -30,9 +30,10 @@ class PlainConditions:
     def slowdown(self, time: float) -> float:
         """How many times as long a step takes: the product of all windows that are open."""
         product = 1.0
-        for window in self.slowdowns:
-            if window.start - self.start <= time < window.end - self.start:
-                product *= window.factor
+        for slowdown in self.slowdowns:
+            for begin, end, factor in windows(slowdown, until=ceil(self.start + time)):
+                if begin - self.start <= time < end - self.start:
+                    product *= factor
         return product
 
     def factor(self, time: float) -> float:
@@ -73,3 +74,19 @@ class PlainConditions:
         if not self.ambient.profile:
             return inf
         return (self.part(time) + 1) * self.ambient.period / len(self.ambient.profile) - self.day
+
+
+@cache
+def windows(slowdown: Slowdown | Recurring, until: int) -> list[tuple[float, float, float]]:
+    """Beginning, end and factor of a slowdown, or of all that began by `until`: each as long after the one before."""
+    if isinstance(slowdown, Slowdown):
+        return [(slowdown.start, slowdown.end, slowdown.factor)]
+    assert isinstance(slowdown.example, Slowdown)
+    random = Random(slowdown.seed)
+    drawn = []
+    end = 0.0
+    while end <= until:
+        begin = end + random.expovariate(1 / slowdown.every)
+        end = begin + random.expovariate(1 / slowdown.lasting)
+        drawn.append((begin, end, slowdown.example.factor))
+    return drawn

@@ -11,5 +11,6 @@ def test_the_engine_agrees_with_every_step_taken_one_by_one(block: int) -> None:
     for seed in range(20 * block, 20 * block + 20):
         try:
             Pair(workload(seed)).run()
-        except AssertionError as difference:
-            raise AssertionError(f"seed {seed}: {difference}") from difference
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from random import Random
 
-from service.conditions import Ambient, Slowdown
+from service.conditions import Ambient, Recurring, Slowdown
 from service.roofline import Speculation, StepTime
 from workers.engine import Limits, Sequence
 
@@ -34,7 +34,7 @@ class Workload:
     step: StepTime
     limits: Limits
     ambient: Ambient
-    slowdowns: tuple[Slowdown, ...]
+    slowdowns: tuple[Slowdown | Recurring, ...]
     conditions_start: float  # what the pool's clock reads at `start`
     day: float  # what the clock of the profile reads then
     start: float
@@ -45,7 +45,7 @@ def workload(seed: int) -> Workload:
     random = Random(seed)
     horizon = random.choice((0.3, 1.0, 1.0, 5.0))
     start = random.choice((0.0, 0.0, 12_345.678))
-    conditions_start = random.choice((0.0, 0.0, 77.7))
+    conditions_start = random.choice((0.0, 0.0, 7.7))
     max_batch = random.choice((4, 8, 16, 64))
     ambient = ambient_load(random, max_batch, horizon)
     block = random.choice((0, 8, 16))
@@ -73,7 +73,7 @@ def workload(seed: int) -> Workload:
 def step_time(random: Random, ambient_held: float) -> StepTime:
     """Coefficients of the size of real ones; a cache that is ample, or so tight that sequences are pre-empted."""
     drafts = random.choice((0, 0, 1, 2, 3))
-    speculation = Speculation(drafts, random.uniform(0.5, 0.95), random.uniform(0.9, 1.0))
+    speculation = Speculation(drafts, random.choice((0.5, 0.84, 0.95)), random.choice((0.9, 1.0)))
     return replace(
         wafer(random) if random.random() < 0.2 else gpu(random),
         drafts=drafts,
@@ -121,14 +121,16 @@ def ambient_load(random: Random, max_batch: int, horizon: float) -> Ambient:
     return random.choice((Ambient(), steady, changing, drawn))
 
 
-def slowdowns(random: Random, start: float, horizon: float) -> tuple[Slowdown, ...]:
-    """Up to three windows, which may overlap, on a clock that reads `start` in the beginning."""
-    windows = []
+def slowdowns(random: Random, start: float, horizon: float) -> tuple[Slowdown | Recurring, ...]:
+    """Up to three windows, which may overlap, on a clock that reads `start` in the beginning; some come again."""
+    drawn: list[Slowdown | Recurring] = []
     for _ in range(random.choice((0, 0, 1, 3))):
         begin = start + random.uniform(-0.2, horizon)
-        end = begin + random.choice((0.003, horizon / 4))
-        windows.append(Slowdown(start=begin, end=end, factor=random.choice((1.5, 4.0))))
-    return tuple(windows)
+        lasting = random.choice((0.003, horizon / 4))
+        window = Slowdown(start=begin, end=begin + lasting, factor=random.choice((1.5, 4.0)))
+        again = Recurring(example=window, every=horizon / 4, lasting=lasting, seed=random.getrandbits(32))
+        drawn.append(random.choice((window, window, again)))
+    return tuple(drawn)
 
 
 # ---- what happens to it
