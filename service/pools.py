@@ -23,6 +23,7 @@ AGING = 10.0  # s
 AGING_MAX = 1e6  # s
 DAY = 86_400.0  # s
 PARTS_MAX = 10_000  # of a profile
+MOMENT = 1.0  # s: what changes more often would change the batch with every step, and take for ever to follow
 SIGMA_MAX = 5.0  # of a lognormal spread: more than five decades are no spread but a mistake
 TIMINGS = ("roofline", "fixed", "empirical")
 
@@ -216,7 +217,7 @@ def _read_ambient(pool: Table, limits: BatchLimits, timing: Timing, directory: P
     capacity = timing.step_time.kv_capacity if isinstance(timing, Roofline) else inf
     sequences = table.number("sequences", at_least=0)
     context = table.number("context", at_least=1)
-    stay = table.number("stay_s", above=0) if "stay_s" in table else None
+    stay = table.number("stay_s", at_least=MOMENT) if "stay_s" in table else None
     seed = 0 if stay is None else table.integer("seed", 0, at_least=0)
     factors, period = _read_profile(table, directory) if "profile" in table else ((), DAY)
     table.done()
@@ -263,6 +264,8 @@ def _read_profile(ambient: Table, directory: Path) -> tuple[tuple[float, ...], f
     else:
         factors = tuple(table.numbers("factors", at_least=0))
     table.done()
+    if period < len(factors) * MOMENT:
+        raise table.error("period_s", f"is {period:g}; each of the {len(factors)} parts must last {MOMENT:g} s")
     return factors, period
 
 
@@ -284,7 +287,7 @@ def _read_incident(table: Table, replicas: int) -> Incident | Recurring:
     if recurs:
         read = Recurring(
             example=incident,
-            every=table.number("every_s", above=0),
+            every=table.number("every_s", at_least=MOMENT),
             lasting=table.number("lasting_s", above=0),
             seed=table.integer("seed", 0, at_least=0),
         )

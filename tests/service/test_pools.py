@@ -167,6 +167,7 @@ cold_start_s = 45
         ("ambient = { sequences = 2, context = 9, seed = 1 }\n", "ambient.seed: unknown key"),
         ("ambient = { sequences = 2, context = 9, profile = { factors = [1], parts = 2 } }\n", "parts: unknown key"),
         ("ambient = { sequences = 2, context = 9, profile = { factors = [1], period_s = 0 } }\n", "period_s: is 0"),
+        ("ambient = { sequences = 2, context = 9, profile = { factors = [1, 2], period_s = 1.5 } }\n", "must last 1 s"),
         ("ambient = { sequences = 9, context = 9, profile = { factors = [0.5, 2] } }\n", "18 ambient sequences at the"),
         ("ambient = { sequences = 2, context = 9, profile = { factors = [] } }\n", "a list of at least one number"),
         ("ambient = { sequences = 2, context = 9, profile = { factors = [1, -1] } }\n", "factors: is -1"),
@@ -177,6 +178,10 @@ cold_start_s = 45
         (STEADY + 'incidents = { x = { kind = "slow", start_s = 1, factor = 2 } }\n', "duration_s: is missing"),
         (STEADY + 'incidents = { x = { kind = "slow", every_s = 9, factor = 2 } }\n', "lasting_s: is missing"),
         (STEADY + f'incidents = {{ x = {{ kind = "slow", factor = 2, start_s = 1, {EVERY} }} }}\n', "start_s: unknown"),
+        (
+            STEADY + f'incidents = {{ x = {{ kind = "slow", factor = 2, {EVERY.replace("9", "0.9")} }} }}\n',
+            "at least 1",
+        ),
         (STEADY + f'incidents = {{ x = {{ kind = "slow", factor = 0, {EVERY} }} }}\n', "factor: is 0"),
         (
             STEADY + f'incidents = {{ x = {{ kind = "slow", replicas = 1, factor = 2, {EVERY} }} }}\n',
