@@ -114,6 +114,34 @@ def tiers(
 
 
 @app.command()
+def explain(
+    tier: Annotated[str, typer.Argument(help="A tier, or a word that a request may say for it.")],
+    model: Annotated[str | None, typer.Option(help="The model.", show_default="the first sold at the tier")] = None,
+    context: Annotated[int | None, typer.Option(help="Tokens of prompt.", show_default="2000")] = None,
+    output: Annotated[int | None, typer.Option(help="Tokens of output.", show_default="500")] = None,
+    catalog: CatalogOption = None,
+    plot: PlotOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with what every figure rests on.")] = False,
+) -> None:
+    """Say why a tier is as fast and as dear as it is: where the time goes, what the price pays, what else would do."""
+    from fastmode.show import console
+    from fastmode.show.explain import explain as shown
+    from service.explain import explain as explained
+    from service.tiers import load
+
+    answer = explained(load(catalog or settings_catalog()), tier, model, context, output)
+    if plot is not None:
+        from planning.charts import save
+        from planning.charts.tiers import draw
+
+        save(draw(answer), plot)
+    if as_json:
+        print(json.dumps(dataclasses.asdict(answer), indent=2))
+    else:
+        shown(console(), answer)
+
+
+@app.command()
 def accuracy(
     file: Annotated[Path, typer.Argument(help="CSV with a row for each measured point; see the README.")],
     catalog: CatalogOption = None,

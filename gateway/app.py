@@ -1,5 +1,6 @@
 """Puts the gateway together: routes, and one place where errors become answers."""
 
+import asyncio
 from dataclasses import asdict
 
 from fastapi import FastAPI
@@ -11,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway import health, openai
 from gateway.admission import Admission
 from gateway.answers import RAW_SEND
+from gateway.explained import explained
 from gateway.relay import Relay
 from service import figures, metrics
 from service.errors import Broken, MethodNotAllowed, NotFound, ServiceError
@@ -34,6 +36,11 @@ def create_app(
     @app.get("/v1/tiers")
     async def tiers() -> Response:
         return openai.answer(report)
+
+    @app.get("/v1/tiers/{tier}")
+    async def tier(tier: str, request: Request) -> Response:
+        answer = await asyncio.to_thread(explained, catalog, tier, request.query_params)  # as long as many tokens take
+        return openai.answer(asdict(answer))
 
     @app.exception_handler(ServiceError)
     async def refused(_: Request, error: ServiceError) -> Response:

@@ -42,7 +42,8 @@ def table(*headings: str, title: str | None = None, wordy: Collection[str] = ())
 
 
 def marked(figure: Figure | None) -> str:
-    return "–" if figure is None else number(figure) + MARKS[figure.kind]
+    """With the mark of its kind, and a second one if it is derived from something assumed."""
+    return "–" if figure is None else number(figure) + MARKS[figure.kind] + (MARKS["assumed"] if figure.assumes else "")
 
 
 def number(figure: Figure) -> str:

@@ -118,6 +118,12 @@ class Point:
         assert self.pool.dollars_per_hour is not None, "what has chips has a price per hour"
         return self.pool.dollars_per_hour
 
+    @property
+    def paid(self) -> str:
+        """In words: what a replica costs."""
+        dollars, used = f"{self.dollars_per_hour:g} $/h for each replica", f"in use {self.pool.utilisation:.0%}"
+        return f"{_said(dollars, self.assumed('dollars'))}, {_said(used, self.assumed('utilisation'))}"
+
     def cost(self, tokens_per_second: float) -> float:
         """$/MTok."""
         return cost_to_serve(self.dollars_per_hour, tokens_per_second, self.pool.utilisation)
@@ -149,6 +155,10 @@ class Point:
         if source is None:
             return Figure(value, unit, "assumed", "not given")
         return Figure(value, unit, source.kind, f"{source.reference} ({source.date})")
+
+
+def _said(what: str, assumed: tuple[str, ...]) -> str:
+    return f"{what} (assumed)" if assumed else what
 
 
 def derived(value: float, unit: str, note: str, *assumed: tuple[str, ...]) -> Figure:

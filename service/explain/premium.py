@@ -12,7 +12,7 @@ from service.explain.point import SPEED, Point, Series, derived, rounded, togeth
 from service.figures import MISJUDGED, Figure
 from service.pricing import floor_speed, implied_load, premium, request_seconds
 
-POINTS = 24  # of the curve
+POINTS = 40  # of the curve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

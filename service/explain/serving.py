@@ -145,8 +145,7 @@ def _in_flight(point: Point) -> Figure:
 def _cost(point: Point) -> Figure:
     """$ per 1,000 requests."""
     dollars = 1e3 * point.dollars_per_hour / 3600 * _replica_seconds(point) / point.pool.utilisation
-    note = f"prefill and decode, {point.dollars_per_hour:g} $/h for each replica, in use {point.pool.utilisation:.0%}"
-    return point.derived(dollars, "$ per 1,000", note, *_COST)
+    return point.derived(dollars, "$ per 1,000", f"prefill and decode, {point.paid}", *_COST)
 
 
 def _ratio(ours: Point, theirs: Point) -> Figure | None:

@@ -81,7 +81,9 @@ def operation(point: Point) -> Operation:
         emitted=point.derived(step.emitted, "tokens per step", "of each request", "layout", "drafts"),
         speed=point.derived(point.speed, "tok/s", f"{n:.4g} such requests in flight", *SPEED, "load"),
         throughput=point.derived(n * point.speed, "tok/s", "of a replica, decode alone", *SPEED, "load"),
-        cost_output=point.derived(point.cost(n * point.speed), "$/MTok", _paid(point), *SPEED, "load", *PAID),
+        cost_output=point.derived(
+            point.cost(n * point.speed), "$/MTok", f"decode alone, {point.paid}", *SPEED, "load", *PAID
+        ),
         speed_lone=point.derived(
             lone, "tok/s", f"beside {ambient.sequences:g} with {ambient.context:g} tokens each", *SPEED, "load"
         ),
@@ -122,7 +124,10 @@ def curve(point: Point) -> Curve:
         speed=series(speeds, "tok/s", "of one request"),
         throughput=series([n * speed for n, speed in zip(batches, speeds, strict=True)], "tok/s", "of a replica"),
         cost_output=series(
-            [point.cost(n * speed) for n, speed in zip(batches, speeds, strict=True)], "$/MTok", _paid(point), paid
+            [point.cost(n * speed) for n, speed in zip(batches, speeds, strict=True)],
+            "$/MTok",
+            f"decode alone, {point.paid}",
+            paid,
         ),
         causes={
             cause: series([1e3 * found[cause] for found in split], "ms", _CAUSES[cause])
@@ -183,8 +188,3 @@ def _causes(point: Point, n: float) -> dict[Cause, float]:
 
 def _inputs(cause: Cause) -> tuple[Input, ...]:
     return ("hop", "layout") if cause == "hops" else ("chip", "model", "layout")
-
-
-def _paid(point: Point) -> str:
-    used = f"in use {point.pool.utilisation:.0%} of the time"
-    return f"decode alone, {point.dollars_per_hour:g} $/h for each replica, {used}"

@@ -43,13 +43,9 @@ def theories(point: Point, base: Point) -> tuple[Theory, ...]:
 
 
 def _skip_the_queue(base: Point) -> Theory:
-    return _theory(
-        base,
-        "skipping the queue",
-        base.speed,
-        base.speed,
-        f"changes TTFT alone: up to {base.pool.queue_wait_max:g} s (assumed) that nobody waits",
-    )
+    most = base.given(base.pool.queue_wait_max, "s", "pools", base.pool.name, "queue", "wait_max_s")
+    note = f"changes TTFT alone: gone is a wait of up to {most.value:g} s ({most.kind})"
+    return _theory(base, "skipping the queue", base.speed, base.speed, note)
 
 
 def _quantization(base: Point) -> Theory:
