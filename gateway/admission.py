@@ -31,7 +31,7 @@ class Ask:
     service_tier: str | None
     turns: tuple[Turn, ...]
     tools: str = ""  # their definitions, as the model reads them
-    images: int = 0
+    images: tuple[tuple[bytes, ...], ...] = ()  # of each turn, a digest of each; empty if there are none
     image_tokens: int = 0
     max_tokens: int | None = None
     max_tokens_param: str = "max_tokens"
@@ -112,22 +112,23 @@ def account_of(authorization: str | None, api_key: str | None) -> str:
 async def _read(ask: Ask, offer: Offer, cache: PrefixCache | None) -> tuple[int, bytes]:
     """How many tokens the prompt has, and the blocks that its pool would know it by."""
     length = len(ask.tools) + sum(len(turn.text) for turn in ask.turns)
-    # A token has at least one character, so most prompts are known to be too short to be kept before they are counted.
-    # What an image holds is not known here: prompts with images have nothing in common with others.
-    read = partial(_count, ask)
-    if cache is not None and not ask.images and length >= cache.minimum:
-        read = partial(_hash, ask, cache.block, f"{ask.account}/{offer.model}/{offer.tier}")
+    # A token has at least one character: most prompts are known to be too short to be kept before they are counted.
+    if cache is not None and (ask.images or length >= cache.minimum):
+        read = partial(_identify, ask, cache, salt=f"{ask.account}/{offer.model}/{offer.tier}")
+    else:
+        read = partial(_count, ask)
     return await asyncio.to_thread(read) if length > _COUNT_IN_THREAD else read()
 
 
 def _count(ask: Ask) -> tuple[int, bytes]:
     text = tokenizer.count_chat(ask.turns) + (tokenizer.count(ask.tools) if ask.tools else 0)
-    return text + ask.images * ask.image_tokens, b""
+    return text + ask.image_tokens * sum(map(len, ask.images)), b""
 
 
-def _hash(ask: Ask, block: int, salt: str) -> tuple[int, bytes]:
-    prompt = prefixes.prompt(ask.turns, ask.tools)
-    return len(prompt), prefixes.blocks(prompt, block, salt)
+def _identify(ask: Ask, cache: PrefixCache, salt: str) -> tuple[int, bytes]:
+    prompt = prefixes.prompt(ask.turns, ask.tools, ask.images, ask.image_tokens)
+    tokens = prefixes.length(prompt)
+    return tokens, prefixes.blocks(prompt, cache.block, salt) if tokens >= cache.minimum else b""
 
 
 def _check_volume(ask: Ask, longest: int) -> None:

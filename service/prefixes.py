@@ -1,48 +1,74 @@
 """Which prompts begin alike: a prompt's full blocks of tokens, each known by a hash of itself and all before it.
 
-Equal beginnings of prompts give equal leading blocks, and nothing else does, under one salt. Whoever must not share
-(other accounts, models or tiers) has another salt. Hashes are BLAKE2b, 8 bytes: among a billion blocks, two collide
-with a probability of 3 %, and a collision costs the emulator a wrong hit and nobody a secret.
+Under one salt, equal beginnings of prompts give equal leading blocks, and nothing else does but for chance: a hash has
+64 bits of a SHA-256, so with a probability of 3 % some two among a billion blocks are alike, and then a prompt is found
+that was never sent. Whoever must not share (other accounts, models or tiers) has another salt.
 
-Knows nothing about caches or what a token says.
+An image counts as many tokens as its model charges for it, and stands behind the text of its message.
+
+Knows nothing about caches, or what a token says.
 """
 
-from array import array
-from collections.abc import Iterable
-from hashlib import blake2b
-from itertools import chain
+from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import sha256
+from struct import pack
 from struct import unpack as _unpack
 
 from service import tokenizer
 from service.messages import Turn
 
-# What stands for the tokens that wrap a message and prime an answer. No text encodes to such ids.
-_BEGIN, _END, _PRIME = (0xFFFFFFFF - number for number in range(3))
-
-_HASH = 8  # bytes
+_TOKEN, _HASH = 4, 8  # bytes
 
 
-def prompt(turns: Iterable[Turn], tools: str) -> "array[int]":
-    """The tokens of a chat prompt as it is counted, tools first: as many as tokenizer says."""
-    tokens = array("I", tokenizer.encode(tools) if tools else ())
-    for turn in turns:
-        role, text = tokenizer.encode(turn.role), tokenizer.encode(turn.text)
-        tokens.extend(chain((_BEGIN,), role, (_END,), text, (_END,)))
-    tokens.extend([_PRIME] * tokenizer.PER_ANSWER)
-    return tokens
+def _wrapping(count: int, first: int) -> bytes:
+    """Stand for tokens that wrap what is said. No text has such ids."""
+    return pack(f"<{count}I", *(0xFFFFFFFF - number for number in range(first, first + count)))
 
 
-def blocks(tokens: "array[int]", size: int, salt: str) -> bytes:
-    """The hashes of the full blocks of `size` tokens, packed."""
-    data = tokens.tobytes()
-    step = size * tokens.itemsize
-    before = blake2b(salt.encode("utf-8", "surrogatepass"), digest_size=_HASH).digest()
+_BEGIN, _BETWEEN, _END = (_wrapping(1, number) for number in range(tokenizer.PER_MESSAGE))
+_PRIME = _wrapping(tokenizer.PER_ANSWER, tokenizer.PER_MESSAGE)
+
+
+def prompt(turns: Sequence[Turn], tools: str, images: Sequence[Sequence[bytes]] = (), image_tokens: int = 0) -> bytes:
+    """The ids of a chat prompt's tokens, tools first, 4 bytes each: as many tokens as are counted.
+
+    `images` has a digest of each image of each turn, and nothing if there are none.
+    """
+    parts = [tokenizer.packed(tools)] if tools else []
+    for number, turn in enumerate(turns):
+        parts += (_BEGIN, _role(turn.role), _BETWEEN, tokenizer.packed(turn.text))
+        parts += (_shown(digest, image_tokens) for digest in (images[number] if images else ()))
+        parts.append(_END)
+    parts.append(_PRIME)
+    return b"".join(parts)
+
+
+def length(prompt: bytes) -> int:
+    """How many tokens."""
+    return len(prompt) // _TOKEN
+
+
+def blocks(prompt: bytes, size: int, salt: str) -> bytes:
+    """The hashes of its full blocks of `size` tokens, 8 bytes each."""
+    running = sha256(salt.encode("utf-8", "surrogatepass") + b"\0")
+    view, step = memoryview(prompt), size * _TOKEN
     hashes = []
-    for end in range(step, len(data) + 1, step):
-        before = blake2b(before + data[end - step : end], digest_size=_HASH).digest()
-        hashes.append(before)
+    for end in range(step, len(prompt) + 1, step):
+        running.update(view[end - step : end])
+        hashes.append(running.digest()[:_HASH])
     return b"".join(hashes)
 
 
-def unpack(packed: bytes) -> tuple[int, ...]:
-    return _unpack(f"<{len(packed) // _HASH}Q", packed)
+def unpack(blocks: bytes) -> tuple[int, ...]:
+    return _unpack(f"<{len(blocks) // _HASH}Q", blocks)
+
+
+@lru_cache(16)  # there are six roles
+def _role(name: str) -> bytes:
+    return tokenizer.packed(name)
+
+
+def _shown(digest: bytes, tokens: int) -> bytes:
+    """As many tokens as an image has, of which the first say what it is."""
+    return digest.ljust(tokens * _TOKEN, b"\xff")[: tokens * _TOKEN]

@@ -26,6 +26,7 @@ class _Encoding(Protocol):
 
     def count(self, text: str) -> int: ...
     def encode_ordinary(self, text: str) -> list[int]: ...
+    def encode_to_buffer(self, text: str, *, disallowed_special: tuple[str, ...]) -> bytes: ...
     def decode_single_token_bytes(self, token: int) -> bytes: ...
 
 
@@ -53,6 +54,14 @@ def encode(text: str) -> list[int]:
         return _encoding().encode_ordinary(text)
     except UnicodeEncodeError:
         return _encoding().encode_ordinary(_encodable(text))
+
+
+def packed(text: str) -> bytes:
+    """The tokens of `text` as little-endian unsigned integers of 4 bytes: no slower than to count them."""
+    try:
+        return _encoding().encode_to_buffer(text, disallowed_special=())
+    except UnicodeEncodeError:
+        return _encoding().encode_to_buffer(_encodable(text), disallowed_special=())
 
 
 def pieces(tokens: Iterable[int]) -> list[bytes]:

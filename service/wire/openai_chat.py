@@ -8,6 +8,7 @@ Knows nothing of tiers, queues or engines. Text arrives as service.messages.Delt
 """
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -82,9 +83,14 @@ class Message(_Lenient):
         said = content if isinstance(content, str) else "".join(part.words() for part in content)
         return said + (_readable(self.tool_calls, "messages") if self.tool_calls else "")
 
-    def images(self) -> int:
+    def images(self) -> tuple[bytes, ...]:
+        """What tells its images apart: digests of what they are, or of where."""
         parts = self.content if isinstance(self.content, list) else []
-        return sum(part.type == "image_url" for part in parts)
+        return tuple(
+            blake2b(part.image_url.url.encode(), digest_size=16).digest()
+            for part in parts
+            if part.type == "image_url" and part.image_url
+        )
 
 
 class StreamOptions(_Lenient):
@@ -133,8 +139,10 @@ class ChatRequest(_Lenient):
     def turns(self) -> tuple[Turn, ...]:
         return tuple(Turn(message.role, message.text()) for message in self.messages)
 
-    def images(self) -> int:
-        return sum(message.images() for message in self.messages)
+    def images(self) -> tuple[tuple[bytes, ...], ...]:
+        """Of each message; empty if none has any."""
+        images = tuple(message.images() for message in self.messages)
+        return images if any(images) else ()
 
     def tool_text(self) -> str:
         """The definitions of tools as the model is given them to read.

@@ -359,7 +359,18 @@ def test_the_model_reads_parts_and_tool_calls_as_text() -> None:
     parts = [{"type": "text", "text": "Look: "}, {"type": "image_url", "image_url": {"url": "u"}}]
     asked = call(messages=[{"role": "user", "content": parts}, {"role": "assistant", "tool_calls": [{"id": "c"}]}])
     assert [(turn.role, turn.text) for turn in asked.turns()] == [("user", "Look: "), ("assistant", '[{"id":"c"}]')]
-    assert asked.images() == 1
+
+
+def test_images_are_told_apart_by_what_they_are() -> None:
+    def images(*urls: str) -> tuple[tuple[bytes, ...], ...]:
+        parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+        return call(messages=[{"role": "user", "content": parts}, {"role": "user", "content": "x"}]).images()
+
+    assert images() == ()
+    (first, second), none = images("data:image/png;base64,AAAA", "data:image/png;base64,AAAB")
+    assert first != second
+    assert none == ()
+    assert images("data:image/png;base64,AAAA")[0] == (first,)
 
 
 def test_what_the_model_reads_is_not_nested_without_end() -> None:
