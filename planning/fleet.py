@@ -122,13 +122,13 @@ class Fleet:
             self._running[sequence.id] = arrived, now, prompt, tally.rows.append
 
     def _look(self) -> None:
-        snapshots = self._replicas.snapshots()
+        occupancies = self._replicas.occupancies()
         samples = self.samples
         samples.waiting.append(len(self._waiting))
         samples.claimed.append(len(self._running))
-        samples.running.append(sum(snapshot.running for snapshot in snapshots))
-        samples.busy.append(sum(snapshot.running > 0 for snapshot in snapshots))
-        samples.kv.append(sum(snapshot.kv_held for snapshot in snapshots))
+        samples.running.append(sum(replica.running for replica in occupancies))
+        samples.busy.append(sum(replica.running > 0 for replica in occupancies))
+        samples.kv.append(sum(replica.kv_held for replica in occupancies))
 
 
 def _delays(pool: Pool, seed: int) -> Iterator[float]:

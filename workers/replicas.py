@@ -16,7 +16,7 @@ from math import inf
 
 from service.conditions import Incident, Outage, Recurring, Slowdown, windows
 from service.pools import Pool, Roofline
-from workers.engine import Conditions, Ending, Engine, Limits, Progress, Recorded, Sequence, Snapshot
+from workers.engine import Conditions, Ending, Engine, Limits, Occupancy, Progress, Recorded, Sequence, Snapshot
 
 CROWDING = 1 / 8  # of a replica's slots: so many more sequences it may have than the emptiest for the sake of its cache
 
@@ -95,6 +95,9 @@ class Replicas:
             ]
             time = min((max(turn, not_before), *(time for time in times if time is not None)))
         return None if time == inf else time
+
+    def occupancies(self) -> list[Occupancy]:
+        return [engine.occupancy() for engine in self._engines]
 
     def snapshots(self) -> list[Snapshot]:
         return [engine.snapshot() for engine in self._engines]

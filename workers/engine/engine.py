@@ -20,6 +20,7 @@ Knows nothing about clocks, tokens' texts or requests. Time only comes in as an 
 
 from dataclasses import dataclass, replace
 from math import inf
+from typing import NamedTuple
 
 from service.roofline import StepTime
 from workers.engine.attention import Attention
@@ -69,6 +70,14 @@ class Snapshot:
     steps: int
     prefix_asked: int  # prompt tokens in whole blocks that were looked up in the cache
     prefix_hit: int  # those of them that were found and used
+
+
+class Occupancy(NamedTuple):
+    """Sequences that run and that wait, and tokens of KV held."""
+
+    running: int
+    waiting: int
+    kv_held: float
 
 
 class Engine:
@@ -210,6 +219,11 @@ class Engine:
         state = self._states[id]
         first = None if state.first is None else self._outside(state.first)
         return first, max(0, state.cached)
+
+    def occupancy(self) -> Occupancy:
+        """What a snapshot says of now, without its counters: it costs the same however many run."""
+        held = self._kv.held(self._step + self._steps_passed())
+        return Occupancy(self._scheduler.running, len(self._scheduler.waiting), held)
 
     def snapshot(self) -> Snapshot:
         """Gauges and counters at the time advanced to."""

@@ -23,7 +23,7 @@ from random import Random
 from service.timings import Empirical, Fixed
 from workers.engine.clock import outside
 from workers.engine.conditions import STEADY, Conditions
-from workers.engine.engine import Limits, Snapshot
+from workers.engine.engine import Limits, Occupancy, Snapshot
 from workers.engine.scheduler import INSTANT
 from workers.engine.sequence import Ending, Place, Progress, Sequence
 
@@ -220,6 +220,10 @@ class Recorded:
         """When the first token of a sequence was out that it gained here, and how much of its prompt was cached."""
         state = self._states[id]
         return (outside(self._start, state.first) if self._gained(state) else None), 0
+
+    def occupancy(self) -> Occupancy:
+        """What a snapshot says of now, without its counters."""
+        return Occupancy(len(self._running), len(self._waiting), 0.0)
 
     def snapshot(self) -> Snapshot:
         """Gauges and counters at the time advanced to. What a replica without steps and a cache has not is 0."""
