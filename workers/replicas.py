@@ -11,7 +11,7 @@ Replicas are advanced lazily: only those are looked at to which something happen
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from heapq import heappop, heappush, merge
+from heapq import heapify, heappop, heappush, merge
 from math import inf
 
 from service.conditions import Incident, Outage, Recurring, Slowdown, windows
@@ -29,6 +29,8 @@ class Replicas:
         self._engines = [_engine(pool, number, start, day) for number in range(pool.replicas)]
         self._counts = [0] * pool.replicas  # sequences placed there and not ended
         self._emptiest = [(0, number) for number in range(pool.replicas)]  # heap; what is not up to date is passed over
+        self._slots = pool.slots  # of one
+        self._up_count = pool.replicas
         self._crowding = int(pool.slots * CROWDING)
         self._where: dict[str, int] = {}
         self._due = [inf] * pool.replicas
@@ -42,18 +44,17 @@ class Replicas:
     @property
     def slots(self) -> int:
         """How many sequences the replicas that are up run at once."""
-        return self._pool.slots * self._down.count(0)
+        return self._slots * self._up_count
 
     def add(self, sequence: Sequence) -> None:
         """Raises NeverFits, as an engine does."""
-        if not self._up():
+        if not self._up_count:
             self._homeless.append(sequence)
             return
         number = self._choose(sequence)
         self._engines[number].add(sequence)
         self._where[sequence.id] = number
-        self._counts[number] += 1
-        heappush(self._emptiest, (self._counts[number], number))
+        self._count(number, 1)
         self._reschedule(number)
 
     def cancel(self, id: str) -> None:  # noqa: A002 - the field's own word
@@ -110,10 +111,10 @@ class Replicas:
     def _choose(self, sequence: Sequence) -> int:
         heap, counts, engines = self._emptiest, self._counts, self._engines
         while heap[0][0] != counts[heap[0][1]] or self._down[heap[0][1]]:
-            heappop(heap)
+            heappop(heap)  # one that is down comes back with an entry of its own
         least, emptiest = heap[0]
         blocks = sequence.blocks
-        if least >= self._pool.slots:  # where somebody makes way, if there is such a one
+        if least >= self._slots:  # where somebody makes way, if there is such a one
             return max(self._up(), key=lambda number: (engines[number].yielding(sequence.band), number == emptiest))
         if not blocks:
             return emptiest
@@ -125,16 +126,21 @@ class Replicas:
 
     def _forget(self, id: str) -> None:  # noqa: A002
         number = self._where.pop(id)
-        self._moved.pop(id, None)
-        self._counts[number] -= 1
-        if not self._down[number]:
-            heappush(self._emptiest, (self._counts[number], number))
+        if self._moved:
+            self._moved.pop(id, None)
+        self._count(number, -1)
+
+    def _count(self, number: int, change: int) -> None:
+        many = self._counts[number] = self._counts[number] + change
+        heappush(self._emptiest, (many, number))
+        if len(self._emptiest) > 8 * len(self._counts) + 64:
+            self._emptiest = [(many, number) for number, many in enumerate(self._counts)]
+            heapify(self._emptiest)
 
     # ---- when
 
     def _reschedule(self, number: int) -> None:
-        due = self._engines[number].next_event()
-        due = inf if due is None else due
+        due = self._engines[number].due
         if due != self._due[number]:
             self._due[number] = due
             if due < inf:
@@ -148,11 +154,12 @@ class Replicas:
 
     def _endings(self, to_time: float) -> list[Ending]:
         ended: list[Ending] = []
+        moved, agenda = self._moved, self._agenda
         while (due := self._next_due()) <= to_time:
-            number = heappop(self._agenda)[1]
+            number = heappop(agenda)[1]
             for ending in self._engines[number].endings(due):
-                if ending.id in self._moved:
-                    first, cached = self._moved[ending.id]
+                if moved and ending.id in moved:
+                    first, cached = moved[ending.id]
                     ending = ending._replace(first=ending.first if first is None else first, cached=cached)
                 self._forget(ending.id)
                 ended.append(ending)
@@ -187,7 +194,8 @@ class Replicas:
                 lost += self._evict(number, time)
             elif not self._down[number]:
                 heappush(self._emptiest, (self._counts[number], number))
-        if self._up():
+        self._up_count = self._down.count(0)
+        if self._up_count:
             lost, self._homeless = self._homeless + lost, []
         for sequence in lost:
             self.add(replace(sequence, arrival=max(sequence.arrival, time)))

@@ -49,16 +49,17 @@ class Decoding:
         """The context is computed and tokens remain to be generated: the sequence decodes from `step` on."""
         bursts = self._bursts
         draw, generated, context = state.draw, state.generated, state.context
+        drawn = bursts.sum(draw)
         state.place = Place.DECODING
         state.decoding_from = step
         state.shift = draw - step
-        state.ahead = generated - bursts.sum(draw)
+        state.ahead = generated - drawn
         self.sequences[state] = None
         self.since += step
         self.private += state.private
         self._context += context
         self._entries += 1
-        finishes = step + bursts.steps(draw, state.output - generated)
+        finishes = step - draw + bursts.reaches(drawn + state.output - generated)
         heappush(self._agenda, (finishes, self._entries, True, step, state))
         if self._topk:
             if context >= self._topk:
@@ -71,14 +72,13 @@ class Decoding:
     def finish(self, state: State, step: int) -> None:
         """Its last tokens were those before `step`."""
         self._leave(state, step, state.output)
-        state.generated = state.output
 
     def end(self, state: State, step: int) -> None:
         """The sequence does not take part in `step`: it is pre-empted or cancelled."""
         tokens = self.tokens(state, step)
         state.draw += step - state.decoding_from
         self._leave(state, step, tokens)
-        state.restart(tokens)
+        state.restart()
         if len(self._agenda) > 4 * len(self.sequences) + 64:
             self._agenda = [entry for entry in self._agenda if _holds(entry)]
             heapify(self._agenda)
@@ -155,6 +155,7 @@ class Decoding:
             state.saturated = False
         self._steps_of_leavers += step - since
         self._tokens_of_leavers += tokens - state.generated
+        state.generated = tokens
         state.decoding_from = NOT_DECODING
 
     def _saturate(self, state: State) -> None:

@@ -100,6 +100,8 @@ class Engine:
         self._limits = limits
         self._bursts = Bursts(step.emission)
         self._kv_for_one = step.kv_capacity - held_at_most
+        # With more tokens, slack has to be counted, too.
+        self._fits_for_certain = self._kv_for_one / 2 - self._bursts.slack(0)
         self._decoding = Decoding(step, self._bursts)
         self._attention = Attention(step.sparse_topk)
         self._kv = KVCache(self._decoding, limits.block)
@@ -128,11 +130,8 @@ class Engine:
         if sequence.id in self._states:
             raise ValueError(f"sequence {sequence.id} is already here")
         bursts, limits = self._bursts, self._limits
-        needed = sequence.prompt + sequence.output + bursts.slack(sequence.output)
-        if needed > self._kv_for_one:
-            raise NeverFits(
-                f"sequence {sequence.id} needs {needed} tokens of KV cache; this replica has {self._kv_for_one:.0f}"
-            )
+        if sequence.prompt + sequence.output > self._fits_for_certain:
+            self._check_fit(sequence)
         due = max(sequence.arrival - self._start, self._now)
         self._numbers += 1
         key = due + sequence.band * limits.aging
@@ -193,6 +192,11 @@ class Engine:
         self._touched = {state: None for state in touched if state.place != Place.GONE}
         return [self._ending(state) for state in touched if state.place == Place.GONE]
 
+    @property
+    def due(self) -> float:
+        """When the batch changes next (s); infinity if it never does unless a sequence is added."""
+        return self._due_time if not self._start else self._outside(self._due_time)
+
     def next_event(self, not_before: float | None = None) -> float | None:
         """When to advance to next (s); None if nothing will happen unless a sequence is added.
 
@@ -202,7 +206,7 @@ class Engine:
         if self._due_time == inf:
             return None
         if not_before is None:
-            return self._outside(self._due_time)
+            return self.due
         return max(not_before, self._outside(min(self._due_time, self._next_tokens(not_before - self._start))))
 
     def cached(self, blocks: tuple[int, ...]) -> int:
@@ -273,6 +277,13 @@ class Engine:
         assert self._steps or not scheduler.running, "an idle replica runs nothing"
         assert scheduler.running or not scheduler.waiting or self._steps, "nobody waits for an idle replica"
 
+    def _check_fit(self, sequence: Sequence) -> None:
+        needed = sequence.prompt + sequence.output + self._bursts.slack(sequence.output)
+        if needed > self._kv_for_one:
+            raise NeverFits(
+                f"sequence {sequence.id} needs {needed} tokens of KV cache; this replica has {self._kv_for_one:.0f}"
+            )
+
     # ---- one change of the batch
 
     def _pass_boundaries(self, to_time: float) -> None:
@@ -311,8 +322,8 @@ class Engine:
 
     def _finish(self, state: State, boundary: float) -> None:
         self._scheduler.finish(state, self._step)
-        del self._states[state.sequence.id]
         state.place = Place.GONE
+        del self._states[state.sequence.id]
         state.last = boundary
         self._touched[state] = None
 

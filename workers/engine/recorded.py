@@ -193,6 +193,11 @@ class Recorded:
         ended, self._ended = self._ended, []
         return [self._ending(state) for state in ended]
 
+    @property
+    def due(self) -> float:
+        """When the next sequence arrives or ends, or slots change that somebody waits for; infinity if never (s)."""
+        return outside(self._start, self._due())
+
     def next_event(self, not_before: float | None = None) -> float | None:
         """When to advance to next (s); None if nothing will happen unless a sequence is added.
 

@@ -168,7 +168,7 @@ class Scheduler:
             self._kv.drop(state)
         if state.place == Place.COMPUTING:
             self._cease_computing(state)
-            state.restart(state.generated)
+            state.restart()
         else:
             self._decoding.end(state, step)
 

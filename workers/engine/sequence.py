@@ -128,9 +128,8 @@ class State:
         self.shared = 0  # leading blocks of the prompt that it holds in common with others; the rest is private
         self.computed = 0
 
-    def restart(self, generated: int) -> None:
+    def restart(self) -> None:
         """It holds nothing: prompt and generated tokens are to be computed, which yields one token more."""
-        self.generated = generated
-        self.context = self.private = self.sequence.prompt + generated + 1
+        self.context = self.private = self.sequence.prompt + self.generated + 1
         self.shared = 0
         self.computed = 0

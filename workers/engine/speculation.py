@@ -13,6 +13,7 @@ wrong step time. So their variance is reduced, and their sums are known without 
 Knows nothing about sequences, steps or time.
 """
 
+from array import array
 from bisect import bisect, bisect_left
 from collections import Counter
 from functools import lru_cache
@@ -30,10 +31,11 @@ class Bursts:
     def __init__(self, emission: tuple[float, ...]) -> None:
         self.outcomes = _table(emission)
         self._period = len(self.outcomes)
-        self._sums = list(accumulate(self.outcomes, initial=0))  # one more than a period, for the sake of bisection
+        # One more than a period, for the sake of bisection; compact, since it is read at random.
+        self._sums = array("i", accumulate(self.outcomes, initial=0))
         self._total = self._sums[-1]
         strays = (abs(i - tokens * self._period // self._total) for i, tokens in enumerate(self._sums))
-        self._stray = 1 + max(strays)  # steps between where a sum is and where the mean would put it
+        self._stray = 2 + max(strays)  # steps between where a sum is and where the mean would put it
         mean = sum(tokens * probability for tokens, probability in enumerate(emission, start=1))
         ahead = [mean * steps - tokens for steps, tokens in enumerate(self._sums)]
         self._excess = mean - 1 + max(ahead) - min(ahead)
@@ -50,12 +52,14 @@ class Bursts:
 
     def steps(self, place: int, tokens: int) -> int:
         """The least number of steps from index `place` on that yields at least `tokens`."""
-        period, total, sums = self._period, self._total, self._sums
-        goal = place // period * total + sums[place % period] + tokens
-        rest = goal % total
-        near = rest * period // total  # no sum strays far from the mean
-        below, above = max(0, near - self._stray), min(period, near + self._stray)
-        return goal // total * period + bisect_left(sums, rest, below, above) - place
+        return self.reaches(self.sum(place) + tokens) - place
+
+    def reaches(self, tokens: int) -> int:
+        """The first index before which the sum of all outcomes is at least `tokens`."""
+        periods, rest = divmod(tokens, self._total)
+        near = rest * self._period // self._total  # no sum strays far from the mean
+        below, above = max(0, near - self._stray), min(self._period, near + self._stray)
+        return periods * self._period + bisect_left(self._sums, rest, below, above)
 
     def slack(self, tokens: int) -> int:
         """By how much the mean growth over the steps that yield `tokens` can exceed `tokens`, at most. 0 if k = 0."""
