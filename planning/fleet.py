@@ -82,30 +82,33 @@ class Fleet:
         self._go(now)
 
     def _go(self, now: float) -> None:
-        replicas = self._replicas
-        while self._waiting:
-            event = replicas.next_event()
-            if event is None or event > now:
-                break
-            self._settle(event)
-            self._claim(event)
+        if self._waiting:
+            replicas = self._replicas
+            while (event := replicas.next_event()) is not None and event <= now:
+                if self._settle(event) or event > self._waiting.patient_until:
+                    self._claim(event)
+                    if not self._waiting:
+                        break
         self._settle(now)
         if self._waiting:
             self._claim(now)
 
-    def _settle(self, now: float) -> None:
-        running = self._running
-        for id, output, first, last, cached in self._replicas.endings(now):  # noqa: A001
-            arrived, claimed, prompt, complete = running.pop(id)
+    def _settle(self, now: float) -> bool:
+        """Whether somebody has ended by `now`."""
+        ended = self._replicas.endings(now)
+        for id, output, first, last, cached in ended:  # noqa: A001
+            arrived, claimed, prompt, complete = self._running.pop(id)
             complete((arrived, claimed, prompt, output, cached, first, last))
         self.now = now
+        return bool(ended)
 
     def _claim(self, now: float) -> None:
         waiting = self._waiting
-        for waiter in waiting.expire(now):
-            waiter[4].late += 1
+        if now > waiting.patient_until:
+            for waiter in waiting.expire(now):
+                waiter[4].late += 1
         while waiting and len(self._running) < self._replicas.slots:
-            self._start(now, waiting.claim(now))
+            self._start(now, waiting.claim())
 
     def _start(self, now: float, waiter: _Waiter) -> None:
         arrived, prompt, output, blocks, tally = waiter

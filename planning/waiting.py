@@ -12,7 +12,7 @@ Knows nothing about slots or replicas, nor about leases: nobody dies in a plan.
 from collections import deque
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from math import floor
+from math import inf
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -55,14 +55,20 @@ class Waiting(Generic[Item]):
         self._arrived.append(place)
         return True
 
-    def claim(self, now: float) -> Item:
+    def claim(self) -> Item:
         """Who is next. Somebody has to be here."""
-        heads = [(heap[0][2].since, band) for band, heap in self._bands.items() if _trim(heap)]
-        _, _, band = min((band - floor((now - since) / self.aging), since, band) for since, band in heads)
-        tag, _, place = heappop(self._bands[band])
-        self._clock = max(self._clock, tag)
+        bands = self._bands
+        ranks = [(heap[0][2].since + band * self.aging, band) for band, heap in bands.items() if _trim(heap)]
+        tag, _, place = heappop(bands[min(ranks)[1]])
+        if tag > self._clock:
+            self._clock = tag
         self._leave(place)
         return place.item
+
+    @property
+    def patient_until(self) -> float:
+        """Until when nobody has waited too long."""
+        return self._arrived[0].since + self.patience if self._arrived else inf
 
     def expire(self, now: float) -> list[Item]:
         """Who has waited too long leaves."""

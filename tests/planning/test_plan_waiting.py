@@ -37,7 +37,7 @@ async def test_it_hands_out_what_the_real_queue_hands_out(redis_url: str, seed: 
                 assert taken
         else:
             claims = (await real.claim("worker", (random.randint(1, 3),) * BANDS, 60, 3, 3600)).claims
-            assert [claim.job.id for claim in claims] == [twin.claim(0.0) for _ in range(min(len(claims), len(twin)))]
+            assert [claim.job.id for claim in claims] == [twin.claim() for _ in range(min(len(claims), len(twin)))]
         assert await real.depth() == len(twin)
     await redis.aclose()
 
@@ -54,7 +54,7 @@ def test_everybody_leaves_once_in_time_or_late(steps: list[tuple[float, int, int
         assert all(now - came[item] > 4 for item in late)
         left += late
         if claims and queue:
-            item = queue.claim(now)
+            item = queue.claim()
             assert now - came[item] <= 4
             left.append(item)
         elif queue.offer(now, number, tenant, 100.0, band):
@@ -67,9 +67,9 @@ def test_everybody_leaves_once_in_time_or_late(steps: list[tuple[float, int, int
 def test_a_request_that_has_waited_overtakes_better_bands_that_came_later() -> None:
     queue: Waiting[str] = Waiting(most=10, patience=100, aging=5)
     queue.offer(0.0, "patient", 0, 1, 2)
-    queue.offer(9.0, "better, before it has aged", 0, 1, 1)
+    queue.offer(4.0, "better, before it has aged", 0, 1, 1)
     queue.offer(11.0, "best, too late", 0, 1, 0)
-    assert [queue.claim(11.0) for _ in range(3)] == ["patient", "best, too late", "better, before it has aged"]
+    assert [queue.claim() for _ in range(3)] == ["better, before it has aged", "patient", "best, too late"]
 
 
 def test_tenants_take_turns_however_many_requests_one_has() -> None:
@@ -77,4 +77,4 @@ def test_tenants_take_turns_however_many_requests_one_has() -> None:
     for number in range(4):
         queue.offer(0.0, f"many {number}", 1, 100, 1)
     queue.offer(0.0, "few", 2, 100, 1)
-    assert [queue.claim(1.0) for _ in range(5)] == ["many 0", "few", "many 1", "many 2", "many 3"]
+    assert [queue.claim() for _ in range(5)] == ["many 0", "few", "many 1", "many 2", "many 3"]
