@@ -301,11 +301,13 @@ class Engine:
     def _complete_steps(self, boundary: float) -> None:
         """The stretch up to its due boundary is over."""
         step = self._step = self._step + self._due
-        self._kv.cut(step)
+        if self._kv.prefixes.idle:
+            self._kv.cut(step)
         for state in self._decoding.pass_changes(step):
             self._finish(state, boundary)
-        for state in self._scheduler.compute(self._chunks):
-            self._gain_first(state, boundary)
+        if self._chunks:
+            for state in self._scheduler.compute(self._chunks):
+                self._gain_first(state, boundary)
 
     def _gain_first(self, state: State, boundary: float) -> None:
         """The step that completes a context yields a token."""
@@ -349,7 +351,8 @@ class Engine:
         if not self._steps:
             self._plan()
             return
-        self._kv.cut(step + 1)
+        if self._kv.prefixes.idle:
+            self._kv.cut(step + 1)
         p, A, S = 0, 0.0, decoding.read(step)
         for state, tokens in chunks:
             p += tokens
@@ -362,7 +365,10 @@ class Engine:
         stretch.start = boundary
         stretch.first = slowdown * self._step_time.seconds(ambient + n, S, p, A)
         stretch.increment = slowdown * self._slope * decoding.growth
-        self._horizon = 1 if chunks or not settled else self._kv.steps_left(step, decoding.next_change() - step)
+        if chunks:  # they are taken one by one
+            self._horizon = 1
+        else:
+            self._horizon = self._kv.steps_left(step, decoding.next_change() - step) if settled else 1
         self._plan()
 
     def _heed_conditions(self, time: float) -> None:
@@ -376,15 +382,17 @@ class Engine:
 
     def _plan(self) -> None:
         """The boundary at which the batch changes next: by itself, or for an arrival or a change of the conditions."""
+        stretch, due = self._stretch, self._horizon
+        if self._steps and due == 1:
+            self._due, self._due_time = 1, stretch.start + stretch.first
+            return
         change = self._scheduler.next_arrival()
         if not self._steps:
             self._due_time = max(change, self._now)
             return
-        if self._until < change:
-            change = self._until
-        stretch, due = self._stretch, self._horizon
+        change = min(change, self._until)
         time = stretch.boundary(due)
-        if change - INSTANT < time and due > 1:
+        if change - INSTANT < time:
             due = max(1, stretch.first_from(change - INSTANT, due))
             time = stretch.boundary(due)
             if time <= self._now:  # a step in flight ends first

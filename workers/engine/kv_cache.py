@@ -50,8 +50,7 @@ class KVCache:
 
     def cut(self, step: int) -> None:
         """Idle blocks make room for what is held before `step`."""
-        if self.prefixes.idle:
-            self.prefixes.cut(self._left(step))
+        self.prefixes.cut(self._left(step))
 
     def share_blocks(self, state: State, hit: int) -> None:
         """A sequence that is about to compute need not compute its first `hit` blocks, which are present."""
