@@ -152,9 +152,10 @@ def first_token(point: Point) -> FirstToken:
         prefill += step.seconds(ahead, attended, tokens, tokens * step.attended(start + tokens / 2))
     boundary = step.seconds(ahead, attended) / 2 if ahead else 0.0
     inputs = (*SPEED, "prefill", "load")
+    front_end = point.given(1e3 * pool.frontend_median, "ms", "pools", pool.name, "front_end", "median_ms")
     return FirstToken(
         queue=point.given(pool.queue_wait_max, "s", "pools", pool.name, "queue", "wait_max_s"),
-        front_end=point.given(1e3 * pool.frontend_median, "ms", "pools", pool.name, "front_end", "median_ms"),
+        front_end=front_end,
         boundary=point.derived(1e3 * boundary, "ms", "half a step: the one under way has to end", *inputs),
         prefill=point.derived(
             1e3 * prefill,
@@ -166,7 +167,7 @@ def first_token(point: Point) -> FirstToken:
             1e3 * (pool.frontend_median + boundary + prefill),
             "ms",
             "where nobody waits in front of it",
-            ("front-end TTFT",),
+            ("front-end TTFT",) if front_end.kind == "assumed" else (),
             point.assumed(*inputs),
         ),
     )
