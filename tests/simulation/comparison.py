@@ -52,7 +52,7 @@ class Pair:
         if act.cancel is not None:
             self.cancel(act.cancel)
         if act.add is not None:
-            boundary = self.engine.next_event() if act.on_boundary else None
+            boundary = self.engine.next_event(not_before=act.time) if act.on_boundary else None
             self.add(act.add if boundary is None else replace(act.add, arrival=boundary))
         if act.evict:
             self.evict(act.time, act.elsewhere)

@@ -1,13 +1,15 @@
 """A comparison that lets a wrong engine pass proves nothing: faults are planted one by one, and it must find each."""
 
 from collections.abc import Callable
+from itertools import islice
 from math import inf
 
 import pytest
 from comparison import Pair
 from workload import workload
 
-from workers.engine import Conditions, Engine, Sequence, conditions, engine, scheduler
+from service.conditions import Ambient, windows
+from workers.engine import Conditions, Ending, Engine, Sequence, conditions, engine, scheduler
 from workers.engine.attention import Attention
 from workers.engine.decoding import Decoding
 from workers.engine.kv_cache import KVCache
@@ -165,6 +167,41 @@ def a_cancelled_sequence_is_missed_at_the_next_change_only(patch: pytest.MonkeyP
     patch.setattr(Engine, "cancel", late)
 
 
+def a_sequence_fits_if_it_does_beside_the_load_of_the_moment(patch: pytest.MonkeyPatch) -> None:
+    heed = Engine._heed_conditions
+
+    def hopeful(self: Engine, time: float) -> None:
+        heed(self, time)
+        self._kv_for_one = self._kv.share
+
+    patch.setattr(Engine, "_heed_conditions", hopeful)
+
+
+def the_step_in_flight_outlives_an_eviction(patch: pytest.MonkeyPatch) -> None:
+    evict = Engine.evict
+
+    def on(self: Engine) -> list[Sequence]:
+        steps = self._steps
+        lost = evict(self)
+        self._steps = steps
+        self._plan()
+        return lost
+
+    patch.setattr(Engine, "evict", on)
+
+
+def a_preempted_sequence_ends_twice(patch: pytest.MonkeyPatch) -> None:
+    """For who asks for endings alone."""
+    endings = Engine.endings
+
+    def again(self: Engine, to_time: float) -> list[Ending]:
+        touched = [state for state in self._touched if state.place != Place.GONE]
+        ended = endings(self, to_time)
+        return ended + [ending for ending in ended if ending.id in {state.sequence.id for state in touched}]
+
+    patch.setattr(Engine, "endings", again)
+
+
 # ---- order
 
 
@@ -306,6 +343,54 @@ def a_prompt_is_published_when_its_sequence_ends(patch: pytest.MonkeyPatch) -> N
     patch.setattr(KVCache, "publish", lambda self, state: None)
 
 
+def shared_blocks_are_counted_for_each(patch: pytest.MonkeyPatch) -> None:
+    def held(self: KVCache, step: int) -> float:
+        growing = self._growing
+        whole = self.reserved + self.block * sum(self.prefixes.held.values()) + growing.private
+        return whole + growing.rate * (len(growing.sequences) * step - growing.since)
+
+    patch.setattr(KVCache, "held", held)
+    patch.setattr(KVCache, "fits", lambda self, need, step: self.held(step + 1) + need <= self.share)
+
+
+def one_copy_more_is_kept_of_what_another_has_published_meanwhile(patch: pytest.MonkeyPatch) -> None:
+    def publish(self: KVCache, state: State) -> None:
+        new = [block for block in state.blocks[state.shared :] if block not in self.prefixes.held]
+        self.prefixes.publish(state.blocks, state.shared)
+        self.reserved -= len(new) * self.block
+        state.private -= len(new) * self.block
+        state.shared = len(state.blocks)
+
+    patch.setattr(KVCache, "publish", publish)
+
+
+def what_is_given_up_is_still_promised(patch: pytest.MonkeyPatch) -> None:
+    def cached(self: Engine, blocks: tuple[int, ...]) -> int:
+        return self._kv.prefixes.hit(blocks, len(blocks)) * self._limits.block
+
+    patch.setattr(Engine, "cached", cached)
+
+
+def the_cancelled_keep_their_blocks(patch: pytest.MonkeyPatch) -> None:
+    cancel = Scheduler.cancel
+
+    def keep(self: Scheduler, state: State, step: int) -> None:
+        state.shared = 0
+        cancel(self, state, step)
+
+    patch.setattr(Scheduler, "cancel", keep)
+
+
+def those_who_make_way_keep_their_blocks_idle_for_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Who asks whether the head would fit forgets that blocks of those who leave fall idle."""
+
+    def would_fit(self: Scheduler, head: State, hit: int, step: int, leaving: list[State]) -> bool:
+        room = sum(state.private for state in leaving)
+        return self.running - len(leaving) < self.slots and self._kv.fits(self._need(head, hit) - room, step)
+
+    patch.setattr(Scheduler, "_would_fit", would_fit)
+
+
 def a_leaver_keeps_its_blocks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KVCache, "drop", lambda self, state: None)
 
@@ -350,6 +435,18 @@ def the_ambient_load_takes_no_room(patch: pytest.MonkeyPatch) -> None:
         self._kv.share = self._step_time.kv_capacity
 
     patch.setattr(Engine, "_heed_conditions", generous)
+
+
+def the_ambient_load_never_waits(patch: pytest.MonkeyPatch) -> None:
+    """Also when there are fewer slots than its sequences and ours."""
+    compose = Engine._compose_steps
+
+    def all_at_once(self: Engine, boundary: float, settled: bool) -> None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(engine, "min", lambda ambient, free: ambient, raising=False)
+            compose(self, boundary, settled)
+
+    patch.setattr(Engine, "_compose_steps", all_at_once)
 
 
 def a_change_of_the_ambient_load_is_not_seen(patch: pytest.MonkeyPatch) -> None:
@@ -401,6 +498,34 @@ def births_do_not_follow_the_profile(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def a_waiting_time_outlasts_the_rates_it_was_drawn_for(patch: pytest.MonkeyPatch) -> None:
+    build = conditions._Drawn.__init__
+    patch.setattr(
+        conditions._Drawn, "__init__", lambda self, ambient, factor, until: build(self, ambient, factor, lambda t: inf)
+    )
+
+
+def _without(patch: pytest.MonkeyPatch, clock: str) -> None:
+    build = Conditions.__init__
+
+    def without(self: Conditions, ambient: Ambient, slowdowns: object, **clocks: float) -> None:
+        build(self, ambient, slowdowns, **{**clocks, clock: 0.0})  # type: ignore[arg-type]
+
+    patch.setattr(Conditions, "__init__", without)
+
+
+def slowdowns_are_timed_from_when_the_replica_starts(patch: pytest.MonkeyPatch) -> None:
+    _without(patch, "start")
+
+
+def the_day_begins_when_the_replica_starts(patch: pytest.MonkeyPatch) -> None:
+    _without(patch, "day")
+
+
+def a_slowdown_comes_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(conditions, "windows", lambda incident: islice(windows(incident), 1))
+
+
 def an_evicted_replica_keeps_its_cache(patch: pytest.MonkeyPatch) -> None:
     evict = Engine.evict
 
@@ -432,6 +557,9 @@ FAULTS: list[Plant] = [
     nobody_is_admitted_after_a_preemption,
     a_cancelled_sequence_keeps_its_room,
     a_cancelled_sequence_is_missed_at_the_next_change_only,
+    a_sequence_fits_if_it_does_beside_the_load_of_the_moment,
+    the_step_in_flight_outlives_an_eviction,
+    a_preempted_sequence_ends_twice,
     everybody_is_of_one_band,
     age_counts_for_nothing,
     nobody_makes_way,
@@ -448,17 +576,27 @@ FAULTS: list[Plant] = [
     a_block_that_is_idle_needs_no_room_to_be_used_again,
     a_prompt_is_found_before_it_is_computed,
     a_prompt_is_published_when_its_sequence_ends,
+    shared_blocks_are_counted_for_each,
+    one_copy_more_is_kept_of_what_another_has_published_meanwhile,
+    what_is_given_up_is_still_promised,
+    the_cancelled_keep_their_blocks,
+    those_who_make_way_keep_their_blocks_idle_for_nobody,
     a_leaver_keeps_its_blocks,
     what_was_found_first_is_forgotten,
     the_ambient_load_is_not_read,
     the_ambient_load_takes_no_slots,
     the_ambient_load_takes_no_room,
+    the_ambient_load_never_waits,
     a_change_of_the_ambient_load_is_not_seen,
     a_change_of_the_conditions_is_seen_at_the_next_change_of_the_batch,
     steps_are_never_slow,
     only_the_first_step_is_slow,
     strangers_are_seen_the_moment_they_come,
     births_do_not_follow_the_profile,
+    a_waiting_time_outlasts_the_rates_it_was_drawn_for,
+    slowdowns_are_timed_from_when_the_replica_starts,
+    the_day_begins_when_the_replica_starts,
+    a_slowdown_comes_once,
     an_evicted_replica_keeps_its_cache,
 ]
 

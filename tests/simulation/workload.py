@@ -17,8 +17,8 @@ from workers.engine import Limits, Sequence
 class Act:
     """At `time` the replica is observed; then, if named, a sequence is added or one is cancelled, or all are evicted.
 
-    `on_boundary` moves the arrival of the added sequence to the replica's next change of the batch. What is evicted
-    goes on at once: in the same replica, or in a new one that takes its place if `elsewhere`.
+    `on_boundary` moves the arrival of the added sequence to the end of the replica's next step with tokens. What is
+    evicted goes on at once: in the same replica, or in a new one that takes its place if `elsewhere`.
     """
 
     time: float
@@ -53,10 +53,10 @@ def workload(seed: int) -> Workload:
         step=step_time(random, ambient.peak * ambient.context),
         limits=Limits(
             max_batch=max_batch,
-            prefill_chunk=random.choice((16, 64, 256, 8192)),
+            prefill_chunk=random.choice((16, 16, 64, 256, 8192)),
             block=block,
             cached_min=random.choice((0, 0, 2 * block, 40)),
-            aging=random.choice((0.0, 0.02, 0.1, 0.1, 10.0)),
+            aging=random.choice((0.0, 0.02, 0.1, 0.1, 10.0, 10.0)),
         ),
         ambient=ambient,
         slowdowns=slowdowns(random, conditions_start, horizon),
@@ -137,12 +137,13 @@ def slowdowns(random: Random, start: float, horizon: float) -> tuple[Slowdown | 
 
 
 def acts(random: Random, start: float, horizon: float, block: int) -> tuple[Act, ...]:
-    """Some 25 sequences over `horizon` seconds, in the order of time."""
+    """Some 25 sequences over `horizon` seconds, or in a few rushes, in the order of time."""
     result = []
     prompts = Prompts(random, block)
     bands = random.choice(((1,), (0, 1), (0, 1, 2), (0, 2)))
+    rushes = [random.uniform(0, horizon) for _ in range(random.choice((0, 0, 1, 3)))]
     for number in range(random.randint(5, 40)):
-        known = random.uniform(0, horizon)
+        known = random.choice(rushes) + random.uniform(0, 0.05) if rushes else random.uniform(0, horizon)
         arrival = known + random.choice((-0.5, 0.0, random.uniform(0, horizon / 4)))
         output = random.choice((1, random.randint(2, 60), random.randint(60, 250), random.randint(60, 250)))
         prompt, blocks = prompts.draw()
@@ -185,7 +186,7 @@ class Prompts:
         random = self.random
         if self.before and random.random() < 0.2:
             return random.choice(self.before)
-        length = random.choice((1, random.randint(2, 60), random.randint(2, 60), random.randint(60, 350)))
+        length = random.choice((1, random.randint(2, 60), random.randint(60, 350), random.randint(60, 350)))
         if not self.block:
             return length, ()
         if random.random() < 0.2:
