@@ -221,3 +221,42 @@ def plan(
     )
     planned = scenario.scenario(read, routes, load_, ambient=not solve if ambient is None else ambient, seed=seed)
     shown(planned, solve=solve, plot=plot, as_json=as_json)
+
+
+@app.command()
+def calibrate(
+    base_url: Annotated[str, typer.Option(help="An OpenAI-compatible API, such as https://api.example.com/v1.")],
+    model: Annotated[str, typer.Option(help="The model to ask.")],
+    service_tier: Annotated[str | None, typer.Option(help="The tier to ask for.", show_default="none")] = None,
+    api_key_env: Annotated[
+        str, typer.Option(help="The variable that holds the key; the key itself is written nowhere.")
+    ] = "OPENAI_API_KEY",
+    requests: Annotated[int, typer.Option(min=4, max=200, help="So many in all.")] = 24,
+    concurrency: Annotated[str, typer.Option(help="How many at once: levels that share the requests.")] = "1,2,4",
+    prompt_tokens: Annotated[
+        str, typer.Option(help="Sizes that take turns; with one, TTFT has no slope.")
+    ] = "100,2000",
+    output_tokens: Annotated[int, typer.Option(min=2, help="Of each answer, at most.")] = 128,
+    pause: Annotated[float, typer.Option(min=0, help="Seconds between an answer and the next request.")] = 0.5,
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds for one answer, from its first byte to its last.")
+    ] = 60,
+    fit: Annotated[str, typer.Option(help="fixed: medians and spreads; scale: one factor on a pool's step times.")] = (
+        "fixed"
+    ),
+    pool: Annotated[str | None, typer.Option(help="The pool of the catalog that --fit scale is about.")] = None,
+    catalog: CatalogOption = None,
+    samples: Annotated[Path | None, typer.Option(help="Save the requests as CSV.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Save the pool as TOML.", show_default="shown")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The name of the pool.", show_default="calibrated, or POOL-calibrated")
+    ] = None,
+) -> None:
+    """Measure an endpoint with a few polite requests, and write a pool that is as fast; say how good the fit is."""
+    from fastmode.show.calibrate import Target, Wanted, plan, run
+
+    key = os.environ.get(api_key_env)
+    target = Target(base_url=base_url, model=model, tier=service_tier, key=key.strip() if key else None)
+    asked = plan(requests, concurrency, prompt_tokens, output=output_tokens, pause=pause, timeout=timeout)
+    wanted = Wanted(fit=fit, name=name, pool=pool, catalog=catalog or settings_catalog(), samples=samples, out=out)
+    run(target, asked, wanted)

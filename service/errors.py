@@ -3,6 +3,7 @@
     FastmodeError
     ├── CatalogError            the catalog cannot be used; the message names the key and the reasoning
     ├── MeasurementsError       a file of measurements cannot be used; the message names line and column
+    ├── CalibrationError        an endpoint cannot be measured: its URL, its key, what it answers, what is asked for
     ├── PlanError               what is asked for cannot be planned
     ├── TraceError              a file of requests cannot be used; the message names the line
     ├── PlotError               a plot cannot be saved as that
@@ -35,6 +36,10 @@ class CatalogError(FastmodeError):
 
 class MeasurementsError(FastmodeError):
     """A file of measurements cannot be used."""
+
+
+class CalibrationError(FastmodeError):
+    """An endpoint cannot be measured, or not so; asking again would not help."""
 
 
 class PlanError(FastmodeError):
