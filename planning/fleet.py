@@ -1,6 +1,7 @@
 """One pool in virtual time: its queue, the front end, and its replicas.
 
 A request is claimed when it comes, if a slot is free and nobody waits; else when a slot falls free and it is its turn.
+One of a better band is also claimed where one of a worse band, claimed before it, has had no token yet and makes way.
 It then passes the front end, whose delay is drawn as workers/backends draws it, and holds its slot until its last
 token. Nothing happens between events, so time goes from event to event while somebody waits for a slot, and from
 arrival to arrival while nobody does.
@@ -8,10 +9,10 @@ arrival to arrival while nobody does.
 Knows nothing about tiers' prices or about other pools.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, repeat
-from math import log
+from math import inf, log
 
 import numpy as np
 
@@ -40,14 +41,19 @@ class Samples:
 
 
 class Fleet:
-    """`pool` begins empty at time 0, and is looked at every `sample_every` seconds. Equal seeds, equal draws."""
+    """`pool` begins empty at time 0, and is looked at every `sample_every` seconds. Equal seeds, equal draws.
 
-    def __init__(self, pool: Pool, seed: int, sample_every: float) -> None:
+    `bands` are those of the requests that will come.
+    """
+
+    def __init__(self, pool: Pool, bands: Collection[int], seed: int, sample_every: float) -> None:
         self.samples = Samples(sample_every)
         self.now = 0.0
         self._replicas = Replicas(pool, 0.0)
         self._waiting: Waiting[_Waiter] = Waiting(pool.queue_max, pool.queue_wait_max, pool.aging)
         self._running: dict[str, _Runner] = {}
+        self._worst = max(bands) if len(set(bands)) > 1 else 0  # 0: nobody makes way
+        self._fresh: dict[str, int] = {}  # claimed -> band; who has had no token yet is among them
         self._delays = _delays(pool, seed)
         self._numbers = 0
         self._seed = seed << 32
@@ -65,12 +71,14 @@ class Fleet:
             now, (now, prompt, output, blocks, tally), tenant, prompt + output, tally.offer.band
         ):
             tally.full += 1
+        elif self._worst:
+            self._claim(now)
 
     def drain(self) -> None:
         """Time passes until nobody is here."""
         while self._running or self._waiting:
-            event = self._replicas.next_event()
-            assert event is not None, "somebody waits, and nothing will happen"
+            event = min(self._next_event(), self._waiting.patient_until)
+            assert event < inf, "somebody is served, and nothing will happen"
             self._pass(event)
 
     def _pass(self, now: float) -> None:
@@ -84,14 +92,21 @@ class Fleet:
     def _go(self, now: float) -> None:
         if self._waiting:
             replicas = self._replicas
-            while (event := replicas.next_event()) is not None and event <= now:
-                if self._settle(event) or event > self._waiting.patient_until:
+            while (event := self._next_event()) <= now:
+                turn = event == replicas.next_turn
+                if self._settle(event) or turn or event >= self._waiting.patient_until:
                     self._claim(event)
                     if not self._waiting:
                         break
         self._settle(now)
         if self._waiting:
             self._claim(now)
+
+    def _next_event(self) -> float:
+        """While somebody waits: of the replicas, or when some of them are lost or come back."""
+        event = self._replicas.next_event()
+        turn = self._replicas.next_turn if self._waiting else inf
+        return turn if event is None else min(event, turn)
 
     def _settle(self, now: float) -> bool:
         """Whether somebody has ended by `now`."""
@@ -104,11 +119,19 @@ class Fleet:
 
     def _claim(self, now: float) -> None:
         waiting = self._waiting
-        if now > waiting.patient_until:
+        if now >= waiting.patient_until:
             for waiter in waiting.expire(now):
                 waiter[4].late += 1
-        while waiting and len(self._running) < self._replicas.slots:
+        while waiting and (len(self._running) < self._replicas.slots or self._make_way(waiting.next_band())):
             self._start(now, waiting.claim())
+
+    def _make_way(self, band: int) -> bool:
+        """Whether those claimed of worse bands that have had no token yet are more than those they made way for."""
+        if self._worst <= band:
+            return False
+        begun, running = self._replicas.begun, self._running
+        self._fresh = {id: of for id, of in self._fresh.items() if id in running and not begun(id)}  # noqa: A001
+        return len(running) - self._replicas.slots < sum(of > band for of in self._fresh.values())
 
     def _start(self, now: float, waiter: _Waiter) -> None:
         arrived, prompt, output, blocks, tally = waiter
@@ -123,6 +146,8 @@ class Fleet:
             tally.refused += 1
         else:
             self._running[sequence.id] = arrived, now, prompt, tally.rows.append
+            if self._worst:
+                self._fresh[sequence.id] = tally.offer.band
 
     def _look(self) -> None:
         occupancies = self._replicas.occupancies()

@@ -68,7 +68,12 @@ def requests(scenario: Scenario) -> Iterator[Request]:
 def play(scenario: Scenario, asked: Iterable[Request], go_on: GoOn, looks: int) -> Run:
     """As `simulate`, of requests already drawn; each pool is looked at `looks` times while they come."""
     every = scenario.workload.span / looks
-    fleets = {name: Fleet(pool, scenario.seed, every) for name, pool in scenario.pools.items()}
+    fleets = {
+        name: Fleet(
+            pool, [route.offer.band for route in scenario.routes if route.offer.pool == name], scenario.seed, every
+        )
+        for name, pool in scenario.pools.items()
+    }
     tallies = tuple(Tally(route.offer, route.objective) for route in scenario.routes)
     ways = [(fleets[tally.offer.pool].arrive, tally) for tally in tallies]
     asked, number, wanted = iter(asked), 0, True

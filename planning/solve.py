@@ -154,7 +154,8 @@ class _Search:
 
     def _hopeless(self) -> str:
         """Why no fleet can do it, if none can: each request is served alone, by an idle replica."""
-        fleet = Fleet(replace(self._pool, replicas=1), self._scenario.seed, float("inf"))
+        bands = [route.offer.band for route in self._routes]
+        fleet = Fleet(replace(self._pool, replicas=1), bands, self._scenario.seed, float("inf"))
         tallies = [Tally(route.offer, route.objective) for route in self._routes]
         now = 0.0
         for number, (_, prompt, output, blocks, tenant, routes) in enumerate(self._requests):

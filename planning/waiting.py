@@ -3,8 +3,8 @@
 - It holds a bounded number; who waits longer than `patience` leaves, refused.
 - Within a band, start-time fair queueing between tenants (Goyal, Vin and Cheng 1996): a request starts where its
   tenant's last one finishes, never in the past; who starts first is served first.
-- Between bands, the better one goes first. The head of a band competes as one of the next better band after each
-  `aging` seconds that it has waited; of equals, the one that has waited longest is first.
+- Of the heads of all bands that one is next which came first, where one of a worse band counts as having come `aging`
+  seconds later for each band between them.
 
 Knows nothing about slots or replicas, nor about leases: nobody dies in a plan.
 """
@@ -55,11 +55,14 @@ class Waiting(Generic[Item]):
         self._arrived.append(place)
         return True
 
+    def next_band(self) -> int:
+        """Of who is next. Somebody has to be here."""
+        ranks = [(heap[0][2].since + band * self.aging, band) for band, heap in self._bands.items() if _trim(heap)]
+        return min(ranks)[1]
+
     def claim(self) -> Item:
         """Who is next. Somebody has to be here."""
-        bands = self._bands
-        ranks = [(heap[0][2].since + band * self.aging, band) for band, heap in bands.items() if _trim(heap)]
-        tag, _, place = heappop(bands[min(ranks)[1]])
+        tag, _, place = heappop(self._bands[self.next_band()])
         if tag > self._clock:
             self._clock = tag
         self._leave(place)
@@ -67,13 +70,13 @@ class Waiting(Generic[Item]):
 
     @property
     def patient_until(self) -> float:
-        """Until when nobody has waited too long."""
+        """Before then, nobody has waited too long."""
         return self._arrived[0].since + self.patience if self._arrived else inf
 
     def expire(self, now: float) -> list[Item]:
         """Who has waited too long leaves."""
         arrived, gone = self._arrived, []
-        while arrived and (arrived[0].left or arrived[0].since + self.patience < now):
+        while arrived and (arrived[0].left or arrived[0].since + self.patience <= now):
             place = arrived.popleft()
             if not place.left:
                 self._leave(place)

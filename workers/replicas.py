@@ -97,6 +97,19 @@ class Replicas:
             time = min((max(turn, not_before), *(time for time in times if time is not None)))
         return None if time == inf else time
 
+    @property
+    def next_turn(self) -> float:
+        """When replicas are lost or come back next (s), whether anybody is here or not."""
+        return inf if self._turn is None else self._turn[0]
+
+    def begun(self, id: str) -> bool:  # noqa: A002
+        """Whether a sequence that is here has had its first token."""
+        moved = self._moved.get(id)
+        if moved is not None and moved[0] is not None:
+            return True
+        number = self._where.get(id)
+        return number is not None and self._engines[number].gained(id)[0] is not None
+
     def occupancies(self) -> list[Occupancy]:
         return [engine.occupancy() for engine in self._engines]
 

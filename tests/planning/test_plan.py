@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planning import plan, scenario, workload
+from planning.fleet import Fleet
 from planning.plan import Run
 from planning.scenario import Scenario
+from planning.tally import Tally
 from service import tiers
+from service.conditions import Outage
 from service.messages import Usage
 from service.pricing import bill
 
@@ -184,6 +189,35 @@ def test_two_tiers_of_one_pool_share_its_cost_and_the_better_band_waits_less(tmp
     standard, fast = run.tallies
     assert figure(run, "cost", 0) + figure(run, "cost", 1) == pytest.approx(run.span / 3600, rel=1e-3)
     assert fast.samples()["wait"].mean() < 0.7 * standard.samples()["wait"].mean()
+
+
+def test_a_better_band_is_claimed_where_a_worse_one_has_had_no_token_yet(tmp_path: Path) -> None:
+    """One slot, and prompts of a second in ten steps. In the middle of the first, two of a better band come."""
+    catalog = tiers.load(pools.catalog(tmp_path, pools.Pool(name="one", slots=1, prefill=100)))
+    offer = catalog.models["one"].offers["standard"]
+    worse, better = Tally(replace(offer, band=1)), Tally(replace(offer, band=0))
+    pool = catalog.pools["one"]
+    pool = replace(pool, limits=replace(pool.limits, prefill_chunk=10))
+    fleet = Fleet(pool, (0, 1), seed=0, sample_every=inf)
+    fleet.arrive(0.0, 100, 10, (), 0, worse)
+    fleet.arrive(0.5, 100, 10, (), 0, better)
+    fleet.arrive(0.6, 100, 10, (), 0, better)
+    fleet.drain()
+    assert better.samples()["wait"].tolist() == [0.0, pytest.approx(better.table()[0, 6] - 0.6)]
+    assert better.table()[-1, 5] < worse.table()[0, 5]
+
+
+def test_in_an_outage_requests_wait_and_none_is_lost(known: Path) -> None:
+    """All replicas are away from 20 s to 45 s: who comes meanwhile is claimed when they are back."""
+    load = planned(known, 1, "1", "500", 100, model="eight", burst=0)
+    outage = Outage(start=20, end=40, replicas=1, cold_start=5)
+    run = plan.simulate(replace(load, pools={"eight": replace(load.pools["eight"], incidents=(outage,))}))
+    (tally,) = run.tallies
+    table = tally.table()
+    assert tally.completed == tally.asked
+    meanwhile = table[(table[:, 0] > 20) & (table[:, 0] < 45)]
+    assert len(meanwhile) == 24
+    assert meanwhile[:, 1].min() == 45
 
 
 def test_goodput_counts_requests_that_meet_every_bound(known: Path) -> None:
