@@ -5,6 +5,7 @@
 - A worker that lost its lease cannot end or hand back the job: both compare the epoch.
 - The better band first, and who waits gains a band in each `aging` seconds, so that nobody waits for ever; start-time
   fair queueing between tenants within a band, weighted.
+- A better band may be claimed into the slots of worse jobs that would make way. Those stay with their worker.
 - A cancelled job is never claimed again, whether it was queued or running.
 - It holds a bounded number of jobs and of bytes; a job that waited too long is refused, not served late.
 - Nothing polls: an enqueue rings a bell that wakes one idle worker, and so does a renewal that finds what was missed.

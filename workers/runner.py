@@ -124,16 +124,16 @@ class Runner:
     def _free(self) -> list[int]:
         """Slots that jobs of each band may take: those free, and those of worse jobs that would make way.
 
-        Who makes way waits in the backend and still counts as held, so a worker holds less than twice its slots.
+        Who makes way waits in the backend and is still held. No more is held than twice the slots.
         """
-        free = self._backend.slots - sum(job.choices for job, _ in self._held.values())
-        slots = [free] * BANDS
+        slots, held = self._backend.slots, sum(job.choices for job, _ in self._held.values())
+        free = [slots - held] * BANDS
         if len(self._bands) > 1:
-            held = (self._held[name][0] for name in self._backend.untouched() if name in self._held)
-            for job in held:
-                for band in range(job.band):
-                    slots[band] += job.choices
-        return [most if band in self._bands else min(free, most) for band, most in enumerate(slots)]
+            for name in self._backend.untouched():
+                job, _ = self._held[name]
+                for band in self._bands & set(range(job.band)):
+                    free[band] += job.choices
+        return [min(most, 2 * slots - held) for most in free]
 
     async def _take_up(self, claims: list[Claim]) -> None:
         refused: dict[str, list[Event]] = defaultdict(list)
@@ -238,6 +238,7 @@ class Runner:
         while True:
             with suppress(Unavailable):
                 await self._renew()
+            self._slot_free.set()  # slots come back with a replica that was away, and nobody says so
             await asyncio.sleep(self._settings.lease / 3)
 
     async def _renew(self) -> None:

@@ -1,9 +1,10 @@
 -- ARGV: worker, lease in milliseconds, attempts at most, milliseconds in which a waiting job gains a band, and for each
 -- band the slots that its jobs may take: those that are free, and those of worse jobs that would make way.
--- A slot holds one choice of a job. Of the heads of all bands, the one is first that came first, if each band counts as having
--- come one `aging` later than the next better one. Returns {1 if the next job is held up, claims}: it needs more slots than are free, or
--- the answer has grown large enough. A claim is {verdict, epoch, queued milliseconds, payload, progress}; verdict is 'run',
--- 'late' or 'poison'. Jobs of the last two are forgotten here: the worker only has to tell their gateways.
+-- A slot holds one choice of a job. Of the heads of all bands, that one is next which came first, where one of a worse
+-- band counts as having come `aging` later for each band between them.
+-- Returns {1 if the next job is held up, claims}: it needs more slots than it may take, or the answer has grown large
+-- enough. A claim is {verdict, epoch, queued milliseconds, payload, progress}; verdict is 'run', 'late' or 'poison'.
+-- Jobs of the last two are forgotten here: the worker only has to tell their gateways.
 local worker, lease, attempts_max, aging = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local free = { tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]) }
 redis.call('ZADD', workers, now + lease, worker)
@@ -18,22 +19,39 @@ end
 
 local BYTES_MAX = 8 * 1024 * 1024 -- of payloads in one answer, unless a single one has more
 
+local heads = {}
+
+local function look_at(band)
+  local head = redis.call('ZRANGE', bands[band], 0, 0, 'WITHSCORES')
+  if #head == 0 then
+    heads[band] = nil
+    return
+  end
+  local place = redis.call('HGET', places, head[1]) or ''
+  local enqueued, deadline, choices = place:match('^(%d+) (%d+) %d+ %S+ (%d+)$')
+  heads[band] = {
+    band = band,
+    job = head[1],
+    tag = head[2],
+    rank = (enqueued or 0) + band * aging,
+    enqueued = enqueued,
+    deadline = deadline,
+    choices = choices,
+  }
+end
+
 local function next_head()
   local best
-  for number, band in ipairs(bands) do
-    local head = redis.call('ZRANGE', band, 0, 0, 'WITHSCORES')
-    if #head > 0 then
-      local place = redis.call('HGET', places, head[1]) or ''
-      local enqueued, deadline, choices = place:match('^(%d+) (%d+) %d+ %S+ (%d+)$')
-      local since = tonumber(enqueued or 0)
-      local rank = since + number * aging
-      if not best or rank < best.rank then
-        best = { band = number, job = head[1], tag = head[2], rank = rank }
-        best.enqueued, best.deadline, best.choices = enqueued, deadline, choices
-      end
+  for band = 1, #bands do
+    if heads[band] and (not best or heads[band].rank < best.rank) then
+      best = heads[band]
     end
   end
   return best
+end
+
+for band = 1, #bands do
+  look_at(band)
 end
 
 local claimed, taken, size, held_up = {}, 0, 0, 0
@@ -69,6 +87,9 @@ while held_up == 0 do
     local epoch, sent = redis.call('HINCRBY', epochs, job, 1), redis.call('HGET', progress, job) or ''
     claimed[#claimed + 1] = { 'run', epoch, now - head.enqueued, payload, sent }
     taken, size = taken + head.choices, size + #payload
+  end
+  if held_up == 0 then
+    look_at(head.band)
   end
 end
 
