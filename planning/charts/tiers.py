@@ -71,12 +71,13 @@ def _speed(axis: Axes, explained: Explanation, physics: Physics) -> None:
     end = batches[-1]
     for tier, at in _at_work(explained, physics):
         axis.plot(at.batch.value, at.speed.value, "o", color=SPEED, markersize=7)
-        costs.plot(at.batch.value, at.cost_output.value, "s", color=COST, markersize=6)
+        costs.plot(at.batch.value, at.cost_output.value, "s", color=COST, markersize=6, zorder=4)
         left = at.batch.value > end**0.75
-        costs.annotate(  # its text lies above both
+        costs.annotate(  # above both curves and below the marks
             f"{tier}: {_number(at.speed.value)} tok/s,\n{at.cost_output.value:.2g} $/MTok",
             (at.batch.value, at.speed.value),
             xycoords=axis.transData,
+            zorder=3,
             xytext=(-8, 8) if left else (8, 8),
             textcoords="offset points",
             ha="right" if left else "left",
