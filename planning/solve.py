@@ -10,12 +10,12 @@ The deployment of a replica, the front end and the queue stay as they are. Knows
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 from planning.fleet import Fleet
 from planning.plan import LOOKS, Request, Run, play, requests
-from planning.plan import plain as run_plain
+from planning.report import plain as run_plain
 from planning.scenario import Scenario
 from planning.tally import NO_OBJECTIVE, Tally
 from service.errors import PlanError
@@ -155,7 +155,7 @@ class _Search:
     def _hopeless(self) -> str:
         """Why no fleet can do it, if none can: each request is served alone, by an idle replica."""
         bands = [route.offer.band for route in self._routes]
-        fleet = Fleet(replace(self._pool, replicas=1), bands, self._scenario.seed, float("inf"))
+        fleet = Fleet(replace(self._pool, replicas=1), bands, self._scenario.seed, inf)
         tallies = [Tally(route.offer, route.objective) for route in self._routes]
         now = 0.0
         for number, (_, prompt, output, blocks, tenant, routes) in enumerate(self._requests):
@@ -276,10 +276,14 @@ def _shortfall(tally: Tally, pool: Pool) -> str:
     if tally.share_met >= tally.objective.share:
         return ""
     samples, objective = tally.samples(), tally.objective
+    bounds = {
+        "TTFT": (samples["ttft"], objective.ttft, f"{objective.ttft:g} s"),
+        "TPOT": (samples["tpot"], objective.tpot, f"{1e3 * objective.tpot:g} ms"),
+    }
     parts = [
-        f"{100 * float((samples[name] <= bound).mean()):.3g} % meet {name.upper()} <= {bound:g} s"
-        for name, bound in (("ttft", objective.ttft), ("tpot", objective.tpot))
-        if len(samples[name])
+        f"{100 * float((values <= bound).mean()):.3g} % meet {name} <= {text}"
+        for name, (values, bound, text) in bounds.items()
+        if len(values) and bound < inf
     ]
     text = f"{tally.offer.tier}: of requests that have a replica to themselves, {' and '.join(parts)}"
     if isinstance(pool.timing, Roofline):

@@ -8,11 +8,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fastmode.show import LEGEND, MARKS, console, table
+from fastmode.show import LEGEND, console, marked, table
 from fastmode.show.progress import Bar
 from planning import charts
-from planning.plan import Run, TierReport, assumptions, report, simulate
-from planning.plan import plain as plain_run
+from planning.plan import Run, simulate
+from planning.report import TierReport, assumptions, report
+from planning.report import plain as plain_run
 from planning.scenario import Scenario
 from planning.solve import Point, Solution
 from planning.solve import plain as plain_solution
@@ -171,15 +172,12 @@ def _figures(tiers: Sequence[TierReport]) -> Table:
 
 def _cell(figure: Figure | None) -> str:
     if figure is None:
-        return "-"
-    if figure.unit == "requests":  # counted
-        return f"{figure.value:,.0f}"
-    value = f"{figure.value:,.0f}" if abs(figure.value) >= 1000 else f"{figure.value:.3g}"
-    return value + MARKS[figure.kind]
+        return "–"
+    return f"{figure.value:,.0f}" if figure.unit == "requests" else marked(figure)
 
 
 def _print_notes(out: Console, scenario: Scenario) -> None:
-    out.print(f"{LEGEND}; every figure with its note: --json")
+    out.print(f"{LEGEND}  ᵈᵃ derived from something assumed; which it is: --json")
     for note in assumptions(scenario):
         for number, line in enumerate(textwrap.wrap(note, max(40, out.width - 4))):
             out.print(f"{'  ' if number else '- '}{line}", markup=False)

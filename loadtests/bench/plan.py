@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loadtests.bench.report import Aim, Figure, Sheet
-from planning import plan, scenario, workload
+from planning import plan, report, scenario, workload
 from service import tiers
 
 _REQUESTS = 40_000
@@ -43,7 +43,7 @@ def run() -> Iterator[Sheet]:
         planned = scenario.scenario(catalog, routes, load, ambient=False)
         begun = time.process_time()
         run = plan.simulate(planned)
-        (tier,) = plan.report(run)
+        (tier,) = report.report(run)
         seconds = time.process_time() - begun
         tally = run.tallies[0]
         tokens = tally.usage().completion

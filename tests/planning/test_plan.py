@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planning import plan, scenario, workload
+from planning import plan, report, scenario, workload
 from planning.fleet import Fleet
 from planning.plan import Run
 from planning.scenario import Scenario
@@ -66,7 +66,7 @@ def planned(
 
 
 def figure(run: Run, name: str, tier: int = 0) -> float:
-    return plan.report(run)[tier].figures[name].value
+    return report.report(run)[tier].figures[name].value
 
 
 @settings(max_examples=30)
@@ -257,9 +257,11 @@ def test_an_azure_trace_is_planned_at_several_tiers(bare_environ: dict[str, str]
         ended = sum(figures[name]["value"] for name in ("completed", "full", "late", "refused"))
         assert ended == figures["asked"]["value"] == 8819
     assert spark["tpot_p50"]["value"] < standard["tpot_p50"]["value"] / 5
-    assert spark["cost"]["kind"] == "assumed"
-    assert standard["cost"]["kind"] == "derived"
-    assert all(figure["unit"] or figure["note"] for figure in standard.values())
+    assert "$/h of a wse3" in spark["cost"]["assumes"]
+    assert "$/h" not in standard["cost"]["assumes"]
+    assert all("front-end TTFT" in figures["ttft_p50"]["assumes"] for figures in (standard, spark))
+    assert all("hop_us" in spark[name]["assumes"] for name in ("ttft_p50", "tpot_p50", "output_rate", "margin"))
+    assert all(figure["note"] for figure in standard.values())
 
 
 def test_a_mooncake_trace_finds_its_prompts_in_the_cache(bare_environ: dict[str, str]) -> None:
