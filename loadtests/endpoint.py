@@ -182,7 +182,9 @@ class Endpoint:
         return Failed(why)
 
     def _clean(self, text: str) -> str:
-        return text.replace(self._key, "(the key)") if self._key else text
+        """Without the key and the host, since it may be written down."""
+        text = text.replace(self._key, "(the key)") if self._key else text
+        return text.replace(httpx.URL(self._url).host, "(the host)")
 
 
 class _Complaint(Exception):

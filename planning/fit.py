@@ -4,7 +4,7 @@ The model of a Fixed timing is that of workers.engine.recorded: with b requests 
 
     TTFT = (lognormal(ttft) + ttft_per_token * prompt) * (1 + slope * (b - 1)),     rate = lognormal(rate) / (the same)
 
-- slope: by maximum likelihood of both, their medians and spreads being free; b is what was in flight when a request
+- slope: by maximum likelihood of both, their means and spreads being free; b is what was in flight when a request
   began or in the mean while it ran, whichever explains more. 0 unless the likelihood ratio says otherwise (5 %).
 - ttft_per_token: Theil-Sen (Sen 1968), pairs weighted by how far their prompts are apart; 0 unless Kendall's test says
   otherwise (5 %).
@@ -17,8 +17,8 @@ Knows nothing about endpoints, files or catalogs.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from math import ceil, exp, inf, log, pi, sqrt
+from itertools import combinations, groupby
+from math import ceil, exp, log, sqrt
 from random import Random
 from statistics import fmean, median, quantiles, stdev
 from typing import TypeVar
@@ -31,12 +31,12 @@ Value = TypeVar("Value")
 LEAST = 4  # samples; fewer have no spread worth the name
 ENOUGH = 20  # samples, for medians one would plan with
 NOISE = 0.005  # of a measured time: differences below that are the measurement's own
-SLOPE_MAX = 10.0
+GRID = (0.0, *(10 * 0.5**power for power in range(14, -1, -1)))  # slopes to begin with
+PRECISION = 1e-5  # of a slope
 NOTICEABLE = 0.01  # at the highest load or longest prompt: a smaller effect is not worth a parameter
 GOOD = 0.15  # MAPE above which a fit is called poor
 NORMAL_5 = 1.96  # two-sided 5 % of a normal variable
 CHI_SQUARE_5 = 3.84  # 5 % of chi-square with one degree of freedom
-MEDIAN_ERROR = sqrt(pi / 2)  # standard error of a median / that of a mean, normal sample
 RESAMPLES = 100
 
 
@@ -72,6 +72,7 @@ class Goodness:
 
 
 Interval = tuple[float, float]
+Load = Callable[[Sample], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +105,13 @@ class TooFew(ValueError):
 def fit_fixed(samples: Sequence[Sample]) -> FixedFit:
     """Raises TooFew."""
     _check(samples)
-    timing, loads = _fixed(samples)
+    load = _load(samples)
+    timing, loads = _fixed(samples, load), [load(sample) for sample in samples]
     slower = [1 + timing.load_slope * (load - 1) for load in loads]
     prefills = [timing.ttft_per_token * sample.prompt for sample in samples]
     ttfts = [(timing.ttft + prefill) * factor for prefill, factor in zip(prefills, slower, strict=True)]
     rates = [timing.rate / factor for factor in slower]
-    others = [_fixed(resample)[0] for resample in _resamples(samples)]
+    others = [_fixed(resample, load) for resample in _resamples(samples)]
     return FixedFit(
         timing=timing,
         ttft=_interval([other.ttft for other in others]),
@@ -159,15 +161,14 @@ def _check(samples: Sequence[Sample]) -> None:
         raise TooFew(f"{len(samples)} requests were measured; a fit takes at least {LEAST}")
 
 
-def _fixed(samples: Sequence[Sample]) -> tuple[Fixed, list[float]]:
-    """The timing, and the loads that its slope goes with."""
-    slope, loads = _slope(samples)
-    slower = [1 + slope * (load - 1) for load in loads]
+def _fixed(samples: Sequence[Sample], load: Load) -> Fixed:
+    slope = _slope(samples, load)
+    slower = [1 + slope * (load(sample) - 1) for sample in samples]
     alone = [sample.ttft / factor for sample, factor in zip(samples, slower, strict=True)]
     per_token = _per_token([float(sample.prompt) for sample in samples], alone)
     bare = [ttft - per_token * sample.prompt for ttft, sample in zip(alone, samples, strict=True)]
     rates = [sample.rate * factor for sample, factor in zip(samples, slower, strict=True)]
-    timing = Fixed(
+    return Fixed(
         ttft=median(bare),
         ttft_sigma=stdev(map(log, bare)),
         rate=median(rates),
@@ -175,7 +176,6 @@ def _fixed(samples: Sequence[Sample]) -> tuple[Fixed, list[float]]:
         load_slope=slope,
         ttft_per_token=per_token,
     )
-    return timing, loads
 
 
 def _resamples(values: Sequence[Value]) -> list[list[Value]]:
@@ -191,45 +191,55 @@ def _interval(values: Sequence[float]) -> Interval:
 # ---- load
 
 
-def _slope(samples: Sequence[Sample]) -> tuple[float, list[float]]:
-    """The slope, and the loads that it goes with."""
-    begun, mean = [float(sample.begun) for sample in samples], [sample.load for sample in samples]
-    best, slope, loads = inf, 0.0, begun
-    for candidate in (begun, mean):
-        found, misfit = _least(_misfit(samples, candidate))
-        if misfit < best - 1e-9:
-            best, slope, loads = misfit, found, candidate
-    improvement = 2 * (_misfit(samples, loads)(0.0) - best)
-    noticed = slope * (max(loads) - 1) > NOTICEABLE
-    return (slope if improvement > CHI_SQUARE_5 and noticed else 0.0), loads
+def _begun(sample: Sample) -> float:
+    return sample.begun
 
 
-def _misfit(samples: Sequence[Sample], loads: Sequence[float]) -> Callable[[float], float]:
-    """The negative logarithm of the likelihood of a slope."""
+def _mean(sample: Sample) -> float:
+    return sample.load
+
+
+def _load(samples: Sequence[Sample]) -> Load:
+    """What the slope goes with."""
+    return min((_begun, _mean), key=lambda load: _least(_misfit(samples, load))[1])
+
+
+def _slope(samples: Sequence[Sample], load: Load) -> float:
+    misfit = _misfit(samples, load)
+    slope, least = _least(misfit)
+    noticed = slope * (max(map(load, samples)) - 1) > NOTICEABLE
+    return slope if noticed and 2 * (misfit(0.0) - least) > CHI_SQUARE_5 else 0.0
+
+
+def _misfit(samples: Sequence[Sample], load: Load) -> Callable[[float], float]:
+    """The negative logarithm of the likelihood of a slope, but for a constant."""
+    firsts, intervals = [log(sample.ttft) for sample in samples], [-log(sample.rate) for sample in samples]
+    others = [load(sample) - 1 for sample in samples]
 
     def misfit(slope: float) -> float:
-        slower = [log(1 + slope * (load - 1)) for load in loads]
-        ttfts = [log(sample.ttft) - log_factor for sample, log_factor in zip(samples, slower, strict=True)]
-        rates = [log(sample.rate) + log_factor for sample, log_factor in zip(samples, slower, strict=True)]
-        return len(samples) / 2 * (log(_variance(ttfts)) + log(_variance(rates)))
+        slower = [log(1 + slope * more) for more in others]
+        return len(samples) / 2 * (log(_variance(firsts, slower)) + log(_variance(intervals, slower)))
 
     return misfit
 
 
-def _variance(values: Sequence[float]) -> float:
-    mean = fmean(values)
-    return max(NOISE**2, fmean((value - mean) ** 2 for value in values))
+def _variance(values: Sequence[float], expected: Sequence[float]) -> float:
+    """Of what is left of the logarithms."""
+    left = [value - other for value, other in zip(values, expected, strict=True)]
+    mean = sum(left) / len(left)
+    return max(NOISE**2, sum([(value - mean) ** 2 for value in left]) / len(left))
 
 
 def _least(misfit: Callable[[float], float]) -> tuple[float, float]:
-    """Where a misfit is least, and how great it is there: on a grid, then by halving its steps around the best."""
-    grid = [0.0, *(SLOPE_MAX * 0.8**power for power in range(40, -1, -1))]
-    at = min(range(len(grid)), key=lambda number: misfit(grid[number]))
-    slope, step = grid[at], max(grid[min(at + 1, len(grid) - 1)] - grid[at], grid[at] - grid[max(at - 1, 0)])
-    while step > 1e-5:
+    """The slope at which a misfit is least, and how great it is there: on a grid, then ever closer around its best."""
+    slope = min(GRID, key=misfit)
+    least, step = misfit(slope), max(slope / 2, GRID[1])
+    while step > PRECISION:
         step /= 2
-        slope = min((slope, slope + step, max(0.0, slope - step)), key=misfit)
-    return slope, misfit(slope)
+        for other in (slope - step, slope + step):
+            if other >= 0 and (there := misfit(other)) < least:
+                slope, least = other, there
+    return slope, least
 
 
 def _unlike_slopes(samples: Sequence[Sample], loads: Sequence[float], slope: float) -> list[str]:
@@ -239,19 +249,20 @@ def _unlike_slopes(samples: Sequence[Sample], loads: Sequence[float], slope: flo
         return []
 
     def alone(values: Sequence[float]) -> float:
+        """How slow the highest load is."""
+
         def misfit(slope: float) -> float:
-            return _variance([value + log(1 + slope * (load - 1)) for value, load in zip(values, loads, strict=True)])
+            return _variance(values, [log(1 + slope * (load - 1)) for load in loads])
 
-        return _least(misfit)[0]
+        return 1 + most * _least(misfit)[0]
 
-    slower_first = 1 + most * alone([-log(sample.ttft) for sample in samples])
-    slower_rate = 1 + most * alone([log(sample.rate) for sample in samples])
+    first, interval = alone([log(sample.ttft) for sample in samples]), alone([-log(sample.rate) for sample in samples])
     both = 1 + most * slope
-    if max(slower_first, both) / min(slower_first, both) < 1 + GOOD and abs(slower_rate / both - 1) < GOOD:
+    if all(1 - GOOD < own / both < 1 + GOOD for own in (first, interval)):
         return []
     return [
-        f"load acts differently on the two: with {most + 1:.3g} in flight, TTFT alone says {slower_first:.2f} times as"
-        f" slow as one, tok/s alone {slower_rate:.2f}, and the one slope there is {both:.2f}"
+        f"load acts differently on the two: with {most + 1:.3g} in flight, TTFT alone says {first:.2f} times as slow as"
+        f" one, tok/s alone {interval:.2f}, and the one slope there is {both:.2f}"
     ]
 
 
@@ -274,12 +285,13 @@ def _per_token(prompts: Sequence[float], ttfts: Sequence[float]) -> float:
 
 def _rises(xs: Sequence[float], ys: Sequence[float]) -> bool:
     """Kendall's test with ties among the xs."""
-    n = len(xs)
-    score = sum(
-        (x2 > x1) - (x2 < x1) if y2 > y1 else (x2 < x1) - (x2 > x1) if y2 < y1 else 0
-        for (x1, y1), (x2, y2) in combinations(zip(xs, ys, strict=True), 2)
-    )
-    ties = [sum(x == value for x in xs) for value in set(xs)]
+    n, ordered = len(xs), [y for _, y in sorted(zip(xs, ys, strict=True))]
+    score, at = 0, 0
+    ties = [len(list(group)) for _, group in groupby(sorted(xs))]
+    for many in ties:
+        here, beyond = ordered[at : at + many], ordered[at + many :]
+        score += sum([(y2 > y1) - (y2 < y1) for y1 in here for y2 in beyond])
+        at += many
     variance = (n * (n - 1) * (2 * n + 5) - sum(t * (t - 1) * (2 * t + 5) for t in ties)) / 18
     return variance > 0 and score / sqrt(variance) > NORMAL_5
 
@@ -355,20 +367,19 @@ def _causes(samples: Sequence[Sample], left: Sequence[float]) -> list[str]:
     by_load: dict[int, list[float]] = {}
     for sample, value in zip(samples, left, strict=True):
         by_load.setdefault(round(sample.load), []).append(value)
-    groups = sorted((group for group in by_load.values() if len(group) > 2), key=median)
+    groups = sorted((group for group in by_load.values() if len(group) > 2), key=fmean)
     if len(groups) > 1 and _differ(groups[0], groups[-1], stdev(left)):
-        factor = exp(median(groups[-1]) - median(groups[0])) - 1
+        factor = exp(fmean(groups[-1]) - fmean(groups[0])) - 1
         causes.append(f"it depends on load otherwise than the fit says, by up to {factor:.0%}")
     in_time = [value for _, value in sorted(zip((sample.at for sample in samples), left, strict=True))]
     early, late = in_time[: len(in_time) // 2], in_time[len(in_time) // 2 :]
     if _differ(early, late, stdev(left)):
-        drift = exp(median(late) - median(early)) - 1
+        drift = exp(fmean(late) - fmean(early)) - 1
         causes.append(f"it changed by {drift:+.0%} from the first half of the measurements to the second")
     return causes
 
 
 def _differ(some: Sequence[float], others: Sequence[float], sigma: float) -> bool:
-    """Whether the medians of two groups of logarithms are apart, by more than chance and more than a fit may err."""
-    apart = abs(median(some) - median(others))
-    chance = MEDIAN_ERROR * sigma * sqrt(1 / len(some) + 1 / len(others))
-    return apart > 3 * chance and apart > log(1 + GOOD / 2)
+    """Whether two groups of logarithms are apart, by more than chance and more than a fit may err."""
+    apart = abs(fmean(some) - fmean(others))
+    return apart > 3 * sigma * sqrt(1 / len(some) + 1 / len(others)) and apart > log(1 + GOOD / 2)
