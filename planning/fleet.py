@@ -122,13 +122,12 @@ class Fleet:
         if now >= waiting.patient_until:
             for waiter in waiting.expire(now):
                 waiter[4].late += 1
-        while waiting and (len(self._running) < self._replicas.slots or self._make_way(waiting.next_band())):
+        slots, running = self._replicas.slots, self._running
+        while waiting and (len(running) < slots or (self._worst and self._make_way(waiting.next_band()))):
             self._start(now, waiting.claim())
 
     def _make_way(self, band: int) -> bool:
         """Whether those claimed of worse bands that have had no token yet are more than those they made way for."""
-        if self._worst <= band:
-            return False
         begun, running = self._replicas.begun, self._running
         self._fresh = {id: of for id, of in self._fresh.items() if id in running and not begun(id)}  # noqa: A001
         return len(running) - self._replicas.slots < sum(of > band for of in self._fresh.values())

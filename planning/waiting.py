@@ -57,6 +57,10 @@ class Waiting(Generic[Item]):
 
     def next_band(self) -> int:
         """Of who is next. Somebody has to be here."""
+        if len(self._bands) == 1:
+            (band,) = self._bands
+            _trim(self._bands[band])
+            return band
         ranks = [(heap[0][2].since + band * self.aging, band) for band, heap in self._bands.items() if _trim(heap)]
         return min(ranks)[1]
 

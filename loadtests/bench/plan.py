@@ -8,44 +8,43 @@ per second follow from how long answers are, and are therefore shown for three k
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 from loadtests.bench.report import Aim, Figure, Sheet
 from planning import plan, report, scenario, workload
 from service import tiers
 
-_REQUESTS = 40_000
+_REQUESTS = 20_000
+_RUNS = 3  # of which the fastest counts: others on the machine only ever slow it down
 _AIM = Aim(">=", 20)  # million tok/s
 
 
 @dataclass(frozen=True, slots=True)
 class _Traffic:
     name: str
-    rate: float  # requests/s that keep the pool standard busy
+    rate: float  # requests/s that keep the pool standard busy without a queue
     input: str
     output: str
 
 
 _TRAFFIC = (
-    _Traffic("short answers", 200, "1000:1", "200:1"),
-    _Traffic("chat", 90, "1000:1", "500:1"),
-    _Traffic("reasoning", 24, "1000:1", "2000:1"),
+    _Traffic("short answers", 50, "1000:1", "200:1"),
+    _Traffic("chat", 45, "1000:1", "500:1"),
+    _Traffic("reasoning", 22, "1000:1", "2000:1"),
 )
 
 
 def run() -> Iterator[Sheet]:
     catalog = tiers.load()
-    routes = scenario.routes(catalog, None, (), None, ("ttft=2,tpot=0.03",))
+    routes = scenario.routes(catalog, None, (), None, ("ttft=2,tpot=0.05",))
     figures: list[Figure] = []
     for traffic in _TRAFFIC:
         load = workload.workload(
             (), traffic.rate, traffic.input, traffic.output, duration=round(_REQUESTS / traffic.rate)
         )
         planned = scenario.scenario(catalog, routes, load, ambient=False)
-        begun = time.process_time()
-        run = plan.simulate(planned)
-        (tier,) = report.report(run)
-        seconds = time.process_time() - begun
-        tally = run.tallies[0]
+        seconds, run, tier = min((_measure(planned) for _ in range(_RUNS)), key=itemgetter(0))
+        (tally,) = run.tallies
         tokens = tally.usage().completion
         figures += [
             Figure(f"{traffic.name}: tokens simulated", tokens / seconds / 1e6, "million tok/s", _AIM),
@@ -56,6 +55,15 @@ def run() -> Iterator[Sheet]:
         ]
     setting = (
         f"{_REQUESTS:,} requests in Poisson order to the pool standard of the shipped catalog without ambient load;"
-        " prompts of 1,000 tokens and answers of 200, 500 and 2,000 in the median, lognormal, sigma 1; CPU time"
+        " prompts of 1,000 tokens and answers of 200, 500 and 2,000 in the median, lognormal, sigma 1; CPU time of the"
+        f" fastest of {_RUNS} runs"
     )
     yield Sheet("plan", "Plans in virtual time", setting, figures)
+
+
+def _measure(planned: scenario.Scenario) -> tuple[float, plan.Run, report.TierReport]:
+    """CPU seconds, and what came of it."""
+    begun = time.process_time()
+    run = plan.simulate(planned)
+    (tier,) = report.report(run)
+    return time.process_time() - begun, run, tier
