@@ -87,7 +87,8 @@ class Replicas:
 
     def next_event(self, not_before: float | None = None) -> float | None:
         """As an engine's: when something changes, or with `not_before` when there is something to report."""
-        turn = self._turn[0] if self._turn is not None and (self._where or self._homeless) else inf
+        concerned = self._where or self._homeless or self._up_count < len(self._engines)
+        turn = self._turn[0] if self._turn is not None and concerned else inf
         if not_before is None:
             time = min(self._next_due(), turn)
         else:

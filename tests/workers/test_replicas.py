@@ -105,6 +105,18 @@ def test_while_no_replica_is_up_all_wait() -> None:
     assert ended["meanwhile"].first > 3.0
 
 
+def test_replicas_come_back_although_nobody_waits_for_it() -> None:
+    replicas = Replicas(pool(1, incidents=(Outage(start=1.0, end=2.0, replicas=1),)))
+    assert replicas.next_event() is None, "a pool at rest has nothing to look at"
+    replicas.add(Sequence("gone before it is over", 0.9, 1000, 1000))
+    replicas.advance(1.5)
+    replicas.cancel("gone before it is over")
+    assert replicas.slots == 0
+    assert replicas.next_event() == 2.0
+    replicas.advance(2.0)
+    assert replicas.slots > 0
+
+
 def test_what_was_cached_is_lost_with_the_replica() -> None:
     outage = Outage(start=10.0, end=11.0, replicas=1)
     replicas = Replicas(pool(1, prefix_cache=PrefixCache(block=100, minimum=0), incidents=(outage,)))
