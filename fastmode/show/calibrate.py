@@ -178,7 +178,7 @@ def _price(target: Target, plan: Plan, catalog: Catalog) -> str:
     except FastmodeError:
         return ""
     dollars = (plan.prompt_tokens * price.input + plan.output_tokens * price.output) / 1e9
-    return f" (at most ${dollars:.2g} at the catalog's list price)"
+    return f" (at most ${dollars:.3g} at the catalog's list price)"
 
 
 # ---- after
