@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from service import metrics
 from service.errors import InvalidRequest, ServiceError, Unavailable
 from service.messages import Failure
+from service.metric_store import Declared
 
 ROOT = Path(__file__).parents[2]
 
@@ -185,7 +186,7 @@ def test_tiers_of_different_speed_fall_into_different_buckets() -> None:
 
 
 def test_buckets_of_the_open_telemetry_conventions_are_kept() -> None:
-    conventions: dict[metrics.Declared, list[float]] = {
+    conventions: dict[Declared, list[float]] = {
         metrics.TTFT: [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10],
         metrics.TPOT: [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5],
         metrics.DURATION: [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92],
