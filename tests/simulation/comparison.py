@@ -179,6 +179,8 @@ class Pair:
         for blocks in {oracle.full_blocks(request) for request in oracle.requests.values()}:
             found, present = self.engine.cached(blocks), self.workload.limits.block * len(oracle.present(blocks))
             assert found == present, f"{found} tokens of a prompt are cached, by steps {present}"
+        for band in range(3):
+            assert self.engine.yielding(band) == len(oracle.who_may_yield(band)), "as many would make way"
         held = oracle.held(oracle.running)
         assert abs(snapshot.kv_held - held) <= 1e-6, f"{snapshot.kv_held} tokens held, by steps {held}"
 

@@ -194,15 +194,16 @@ class StepwiseReplica:
 
     def who_makes_way(self, head: Request) -> list[Request] | None:
         """Nobody if `head` fits as it is; else the fewest who may be asked to leave for it; None if that is no use."""
-        candidates = [
-            other
-            for other in sorted(self.running, key=order, reverse=True)
-            if other.sequence.band > head.sequence.band and other.order > head.order and other.tokens == 0
-        ]
+        candidates = [other for other in self.who_may_yield(head.sequence.band) if other.order > head.order]
         for count in range(len(candidates) + 1):
             if self.fits(head, [other for other in self.running if other not in candidates[:count]]):
                 return candidates[:count]
         return None
+
+    def who_may_yield(self, band: int) -> list[Request]:
+        """Those of worse bands that have no token yet, the last in order first."""
+        last_first = sorted(self.running, key=order, reverse=True)
+        return [request for request in last_first if request.sequence.band > band and request.tokens == 0]
 
     def fits(self, head: Request, others: list[Request]) -> bool:
         """Whether `head` has a slot, and room beside what `others` hold after the next step."""

@@ -48,6 +48,8 @@ def workload(seed: int) -> Workload:
     conditions_start = random.choice((0.0, 0.0, 7.7))
     max_batch = random.choice((4, 8, 16, 64))
     ambient = ambient_load(random, max_batch, horizon)
+    slow = slowdowns(random, conditions_start, horizon)
+    day = random.choice((0.0, 0.123))
     block = random.choice((0, 8, 16))
     return Workload(
         step=step_time(random, ambient.peak * ambient.context),
@@ -59,11 +61,13 @@ def workload(seed: int) -> Workload:
             aging=random.choice((0.0, 0.02, 0.1, 0.1, 10.0, 10.0)),
         ),
         ambient=ambient,
-        slowdowns=slowdowns(random, conditions_start, horizon),
+        slowdowns=slow,
         conditions_start=conditions_start,
-        day=random.choice((0.0, 0.123)),
+        day=day,
         start=start,
-        acts=acts(random, start, horizon, block),
+        acts=Acts(random, start, horizon, changes(ambient, slow, conditions_start, day, horizon)).draw(
+            random.randint(5, 40), Prompts(random, block)
+        ),
     )
 
 
@@ -133,40 +137,17 @@ def slowdowns(random: Random, start: float, horizon: float) -> tuple[Slowdown | 
     return tuple(drawn)
 
 
+def changes(
+    ambient: Ambient, slowdowns: tuple[Slowdown | Recurring, ...], start: float, day: float, horizon: float
+) -> list[float]:
+    """Some of the times, in seconds since the replica's start, at which the conditions change."""
+    part = ambient.period / max(1, len(ambient.profile))
+    times = [slowdown.start - start for slowdown in slowdowns if isinstance(slowdown, Slowdown)]
+    times += [part * number - day for number in (1, 2, 3)] + [1.0, 2.0]
+    return [time for time in times if 0 < time < horizon]
+
+
 # ---- what happens to it
-
-
-def acts(random: Random, start: float, horizon: float, block: int) -> tuple[Act, ...]:
-    """Some 25 sequences over `horizon` seconds, or in a few rushes, in the order of time."""
-    result = []
-    prompts = Prompts(random, block)
-    bands = random.choice(((1,), (0, 1), (0, 1, 2), (0, 2)))
-    rushes = [random.uniform(0, horizon) for _ in range(random.choice((0, 0, 1, 3)))]
-    for number in range(random.randint(5, 40)):
-        known = random.choice(rushes) + random.uniform(0, 0.05) if rushes else random.uniform(0, horizon)
-        arrival = known + random.choice((-0.5, 0.0, random.uniform(0, horizon / 4)))
-        output = random.choice((1, random.randint(2, 60), random.randint(60, 250), random.randint(60, 250)))
-        prompt, blocks = prompts.draw()
-        sequence = Sequence(
-            id=str(number),
-            arrival=start + arrival,
-            prompt=prompt,
-            output=output,
-            generated=random.choice((0, 0, 0, random.randrange(output))),
-            seed=random.getrandbits(63),
-            band=random.choice(bands),
-            blocks=blocks,
-        )
-        result.append(Act(time=start + known, add=sequence, on_boundary=random.random() < 0.2))
-        if random.random() < 0.25:
-            left = max(known, arrival) + random.uniform(-0.2, horizon / 3)
-            result.append(Act(time=start + max(known, left), cancel=sequence.id))
-    result += [Act(time=start + random.uniform(0, 1.5 * horizon)) for _ in range(20)]
-    if random.random() < 0.2:
-        result.append(
-            Act(time=start + random.uniform(0, horizon), evict=True, elsewhere=random.random() < 0.5),
-        )
-    return tuple(sorted(result, key=lambda act: act.time))
 
 
 class Prompts:
@@ -199,3 +180,55 @@ class Prompts:
         )
         self.before.append((length, blocks))
         return length, blocks
+
+
+@dataclass(frozen=True)
+class Acts:
+    """`changes` are when the conditions change (s since the start)."""
+
+    random: Random
+    start: float
+    horizon: float
+    changes: list[float]
+
+    def draw(self, sequences: int, prompts: Prompts) -> tuple[Act, ...]:
+        """So many sequences come within the horizon, or in a few rushes; in the order of time."""
+        random, start, horizon = self.random, self.start, self.horizon
+        result = []
+        bands = random.choice(((1,), (0, 1), (0, 1, 2), (0, 2)))
+        rushes = [random.uniform(0, horizon) for _ in range(random.choice((0, 0, 1, 3)))]
+        for number in range(sequences):
+            known = random.choice(rushes) + random.uniform(0, 0.05) if rushes else random.uniform(0, horizon)
+            arrival = self.arrival(known)
+            sequence = self.sequence(str(number), arrival, random.choice(bands), prompts)
+            result.append(Act(time=start + known, add=sequence, on_boundary=random.random() < 0.2))
+            if random.random() < 0.25:
+                left = max(known, arrival) + random.uniform(-0.2, horizon / 3)
+                result.append(Act(time=start + max(known, left), cancel=sequence.id))
+        result += [Act(time=start + random.uniform(0, 1.5 * horizon)) for _ in range(20)]
+        if random.random() < 0.2:
+            evicted = random.uniform(0, horizon)
+            result.append(Act(time=start + evicted, evict=True, elsewhere=random.random() < 0.5))
+        return tuple(sorted(result, key=lambda act: act.time))
+
+    def arrival(self, known: float) -> float:
+        """Before it is known, at once, later, or together with a change of the conditions."""
+        random = self.random
+        if self.changes and random.random() < 0.1:
+            return random.choice(self.changes)
+        return known + random.choice((-0.5, 0.0, random.uniform(0, self.horizon / 4)))
+
+    def sequence(self, name: str, arrival: float, band: int, prompts: Prompts) -> Sequence:
+        random = self.random
+        output = random.choice((1, random.randint(2, 60), random.randint(60, 250), random.randint(60, 250)))
+        prompt, blocks = prompts.draw()
+        return Sequence(
+            id=name,
+            arrival=self.start + arrival,
+            prompt=prompt,
+            output=output,
+            generated=random.choice((0, 0, 0, random.randrange(output))),
+            seed=random.getrandbits(63),
+            band=band,
+            blocks=blocks,
+        )
