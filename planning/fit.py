@@ -34,7 +34,9 @@ NOISE = 0.005  # of a measured time: differences below that are the measurement'
 GRID = (0.0, *(10 * 0.5**power for power in range(14, -1, -1)))  # slopes to begin with
 PRECISION = 1e-5  # of a slope
 NOTICEABLE = 0.01  # at the highest load or longest prompt: a smaller effect is not worth a parameter
-GOOD = 0.15  # MAPE above which a fit is called poor
+POOR = {"TTFT": 0.3, "tok/s": 0.15}  # MAPE above which a fit is called so; a TTFT's spread is seldom below 0.2
+UNLIKE = 0.15  # what load does may differ by this share from what the slope says
+LONG = 0.3  # s; in a shorter stream, some ms of delay of the first token are some percent of tok/s
 NORMAL_5 = 1.96  # two-sided 5 % of a normal variable
 CHI_SQUARE_5 = 3.84  # 5 % of chi-square with one degree of freedom
 RESAMPLES = 100
@@ -69,6 +71,10 @@ class Goodness:
     n: int
     ttft: Errors  # s
     rate: Errors  # tok/s
+
+    @property
+    def poor(self) -> bool:
+        return self.ttft.mape > POOR["TTFT"] or self.rate.mape > POOR["tok/s"]
 
 
 Interval = tuple[float, float]
@@ -126,8 +132,9 @@ def fit_fixed(samples: Sequence[Sample]) -> FixedFit:
 def fit_scale(samples: Sequence[Sample], pool: Pool) -> ScaleFit:
     """The factor on the step times of a pool's deployment, beside the pool's ambient load as it stands. Raises TooFew.
 
-    Predicted for a sample: rate = emitted / t(n, S) with n = ambient + load and S at half its output; TTFT = front end
-    + the steps that compute its prompt. Prefill steps of others in between are not accounted for.
+    Predicted for a sample: rate = emitted / t(n, S) with S at half its output and n = ambient + load / replicas, as a
+    pool deals requests out, the sample itself at least; TTFT = front end + the steps that compute its prompt. Prefill
+    steps of others in between are not accounted for.
     """
     _check(samples)
     assert isinstance(pool.timing, Roofline), "only a roofline has a scale"
@@ -258,7 +265,7 @@ def _unlike_slopes(samples: Sequence[Sample], loads: Sequence[float], slope: flo
 
     first, interval = alone([log(sample.ttft) for sample in samples]), alone([-log(sample.rate) for sample in samples])
     both = 1 + most * slope
-    if all(1 - GOOD < own / both < 1 + GOOD for own in (first, interval)):
+    if all(1 - UNLIKE < own / both < 1 + UNLIKE for own in (first, interval)):
         return []
     return [
         f"load acts differently on the two: with {most + 1:.3g} in flight, TTFT alone says {first:.2f} times as slow as"
@@ -314,8 +321,9 @@ def _predicted(sample: Sample, pool: Pool) -> tuple[float, float]:
     """Seconds of prefill, and tok/s."""
     assert isinstance(pool.timing, Roofline)
     step, ambient = pool.timing.step_time, pool.ambient
-    n = ambient.sequences + sample.load
-    own = sample.load * step.attended(sample.prompt + sample.output / 2)
+    running = max(1.0, sample.load / pool.replicas)
+    n = ambient.sequences + running
+    own = running * step.attended(sample.prompt + sample.output / 2)
     beside = ambient.sequences * step.attended(ambient.context)
     chunk, prefill = pool.limits.prefill_chunk, 0.0
     for number in range(ceil(sample.prompt / chunk)):
@@ -347,13 +355,13 @@ def _remarks(samples: Sequence[Sample], ttfts: Sequence[float], rates: Sequence[
     remarks = []
     if len(samples) < ENOUGH:
         remarks.append(f"too few samples: {len(samples)} were measured, medians want at least {ENOUGH}")
-    if median(sample.output for sample in samples) < 32:
-        remarks.append("answers are so short that their tok/s are uncertain: ask for more tokens of output")
+    if (lasting := median(sample.output / sample.rate for sample in samples)) < LONG:
+        remarks.append(f"streams last {lasting * 1e3:.0f} ms, too short to be sure of tok/s: ask for longer answers")
     measured = {"TTFT": [sample.ttft for sample in samples], "tok/s": [sample.rate for sample in samples]}
     for name, predicted in (("TTFT", ttfts), ("tok/s", rates)):
         left = [log(m / p) for m, p in zip(measured[name], predicted, strict=True)]
         causes = _causes(samples, left)
-        if (mape := _errors(predicted, measured[name]).mape) > GOOD:
+        if (mape := _errors(predicted, measured[name]).mape) > POOR[name]:
             why = "; ".join(causes) or "requests differ from each other, whatever their load, prompt and time"
             remarks.append(f"{name} of single requests is off by {mape:.0%} in the mean: {why}")
         elif causes:
@@ -382,4 +390,4 @@ def _causes(samples: Sequence[Sample], left: Sequence[float]) -> list[str]:
 def _differ(some: Sequence[float], others: Sequence[float], sigma: float) -> bool:
     """Whether two groups of logarithms are apart, by more than chance and more than a fit may err."""
     apart = abs(fmean(some) - fmean(others))
-    return apart > 3 * sigma * sqrt(1 / len(some) + 1 / len(others)) and apart > log(1 + GOOD / 2)
+    return apart > 3 * sigma * sqrt(1 / len(some) + 1 / len(others)) and apart > log(1 + UNLIKE / 2)

@@ -19,7 +19,7 @@ from fastmode.show.progress import Bar
 from loadtests.calibrate import Measured, Plan, measure
 from loadtests.endpoint import Endpoint
 from planning.calibrated import Origin, fixed_pool, scaled_pool
-from planning.fit import GOOD, FixedFit, Goodness, Interval, Sample, ScaleFit, TooFew, fit_fixed, fit_scale
+from planning.fit import FixedFit, Goodness, Interval, Sample, ScaleFit, TooFew, fit_fixed, fit_scale
 from service.errors import CalibrationError, FastmodeError
 from service.pools import Pool, Roofline
 from service.tiers import SHIPPED, Catalog, load, resolve
@@ -240,10 +240,7 @@ def _print_goodness(out: Console, goodness: Goodness) -> None:
 
 
 def _print_remarks(out: Console, remarks: Sequence[str], goodness: Goodness) -> None:
-    poor = max(goodness.ttft.mape, goodness.rate.mape) > GOOD
-    out.print(
-        f"\nThe fit is {'poor' if poor else 'good'}{', but:' if remarks and not poor else ':' if remarks else '.'}"
-    )
+    out.print(f"\nThe fit is {'poor' if goodness.poor else 'good'}{'; to be known:' if remarks else '.'}")
     for remark in remarks:
         out.print(f"- {remark}", markup=False)
 

@@ -135,7 +135,7 @@ def test_three_requests_are_too_few() -> None:
     ("spoil", "says"),
     [
         (lambda samples: samples[::6], "too few samples: 10"),
-        (lambda samples: [replace(sample, output=8) for sample in samples], "answers are so short"),
+        (lambda samples: [replace(sample, output=8) for sample in samples], "ms, too short to be sure"),
         (
             lambda samples: [
                 replace(s, rate=s.rate * (0.7 if s.at > 30 else 1)) for s in Random(1).sample(samples, 60)
@@ -178,7 +178,8 @@ def from_steps(pool: Pool, noise: float = 0.0) -> list[Sample]:
     assert isinstance(pool.timing, Roofline)
     step, random, made = pool.timing.step_time, Random(3), []
     for number in range(30):
-        own, prompt = 1 + number // 10, (1000, 4000)[number % 2]
+        load, prompt = 1 + 12 * (number // 10), (1000, 4000)[number % 2]
+        own = max(1, load / pool.replicas)
         n = pool.ambient.sequences + own
         context = (pool.ambient.sequences * pool.ambient.context + own * (prompt + 64)) / n
         made.append(
@@ -188,8 +189,8 @@ def from_steps(pool: Pool, noise: float = 0.0) -> list[Sample]:
                 rate=step.speed(n, context) * random.lognormvariate(0, noise),
                 prompt=prompt,
                 output=128,
-                begun=own,
-                load=own,
+                begun=load,
+                load=load,
             )
         )
     return made
