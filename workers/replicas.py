@@ -184,8 +184,8 @@ class Replicas:
     def _advance_all(self, to_time: float) -> list[Progress]:
         reports: list[Progress] = []
         for number, engine in enumerate(self._engines):
-            if not self._counts[number]:
-                continue
+            if not self._counts[number] and self._due[number] > to_time:
+                continue  # nobody is there, and no step is in flight that the last one has left behind
             for report in engine.advance(to_time):
                 if report.id in self._moved:
                     first, cached = self._moved[report.id]

@@ -64,6 +64,22 @@ def test_a_prompt_goes_where_it_is_cached_unless_that_replica_is_much_fuller() -
     assert held[1] == max(held)
 
 
+def test_a_step_that_a_cancelled_sequence_leaves_in_flight_ends() -> None:
+    """Or a driver that wakes when told to would never sleep again."""
+    replicas = Replicas(pool(2))
+    for name in ("x", "y"):
+        replicas.add(Sequence(name, 0.0, 100, 1000))
+    replicas.advance(1.0)
+    for name in ("x", "y"):
+        replicas.cancel(name)
+    time = replicas.next_event()
+    assert time is not None
+    assert time > 1.0
+    replicas.advance(time)
+    assert replicas.next_event() is None
+    assert replicas.next_event(not_before=2.0) is None
+
+
 @pytest.mark.parametrize("cold_start", [0.0, 5.0])
 def test_an_outage_moves_sequences_to_other_replicas_and_none_is_lost(cold_start: float) -> None:
     outage = Outage(start=1.0, end=2.0, replicas=2, cold_start=cold_start)
