@@ -1,7 +1,8 @@
 """What holds of a replica whatever its workload, and what a user of it sees."""
 
 from dataclasses import dataclass, replace
-from math import inf
+from itertools import accumulate
+from math import inf, prod
 from random import Random
 from statistics import mean
 
@@ -9,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.conditions import Ambient
+from service.conditions import Ambient, Slowdown
 from service.pricing import floor_speed, premium
 from service.roofline import Deployment, Speculation, StepTime, fold
 from service.tiers import load
-from workers.engine import Conditions, Engine, Limits, NeverFits, Progress, Sequence
+from workers.engine import Conditions, Ending, Engine, Limits, NeverFits, Progress, Sequence
 
 CATALOG = load()
 PLAIN = StepTime(c0=0.01, cm=1e-5, cp=1e-5, ck=1e-8, cs=2e-5, ca=1e-10)
@@ -71,6 +72,57 @@ def test_more_ambient_load_is_never_faster(few: float, more: float, short: float
         engine.add(Sequence("lone", 0.0, 700, 300, seed=1))
         ends.append(run(engine)["lone"])
     assert ends[0].time <= ends[1].time + 1e-9
+
+
+def lone(ambient: Ambient, slowdowns: tuple[Slowdown, ...] = ()) -> Progress:
+    engine = Engine(drafting(PLAIN), Limits(max_batch=64, prefill_chunk=200), Conditions(ambient, slowdowns))
+    engine.add(Sequence("lone", 0.0, 700, 300, seed=1))
+    return run(engine)["lone"]
+
+
+@given(
+    st.floats(0, 20),
+    st.lists(st.floats(0, 3), min_size=1, max_size=6),
+    st.floats(0.01, 5),
+    st.none() | st.floats(0.05, 5),
+    st.integers(0, 2**32),
+)
+@settings(deadline=None, max_examples=50)
+def test_a_load_that_changes_slows_as_much_as_its_least_and_no_more_than_its_most(
+    sequences: float, profile: list[float], period: float, stay: float | None, seed: int
+) -> None:
+    """Of two profiles, the one that is higher throughout may be the faster: its steps begin at other times."""
+    changing = Ambient(
+        sequences=sequences, context=3000, profile=tuple(profile), period=period, stay=stay, most=60, seed=seed
+    )
+    least = 0.0 if stay else min(60, sequences * min(profile))
+    most = 60.0 if stay else min(60, sequences * max(profile))
+    ends = [lone(Ambient(sequences=least, context=3000)), lone(changing), lone(Ambient(sequences=most, context=3000))]
+    assert ends[0].time <= ends[1].time + 1e-9 <= ends[2].time + 2e-9
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 5), st.floats(0, 2), st.floats(1, 4)), max_size=4),
+)
+@settings(deadline=None, max_examples=40)
+def test_a_slowdown_lengthens_steps_by_its_factor_at_most(windows: list[tuple[float, float, float]]) -> None:
+    slowdowns = tuple(Slowdown(start=start, end=start + lasting, factor=factor) for start, lasting, factor in windows)
+    undisturbed, slowed = lone(Ambient()), lone(Ambient(), slowdowns)
+    assert undisturbed.time <= slowed.time + 1e-9
+    assert slowed.time <= undisturbed.time * prod(window.factor for window in slowdowns) + 1e-9
+
+
+def test_an_ambient_load_that_is_drawn_keeps_to_its_mean_in_each_part_of_the_day() -> None:
+    """Also after a part with next to nobody, in which the time to the next birth is longer than the part."""
+    profile = (1.0, 0.001, 2.0, 0.5)
+    conditions = Conditions(Ambient(sequences=10, stay=5, most=100, seed=3, profile=profile, period=1200))
+    seen: list[list[float]] = [[] for _ in profile]
+    for second in range(60 * 1200):
+        count = conditions.at(float(second)).sequences
+        if second % 300 >= 50:  # ten times as long as one stays
+            seen[second // 300 % 4].append(count)
+    for factor, counts in zip(profile, seen, strict=True):
+        assert mean(counts) == pytest.approx(10 * factor, rel=0.1, abs=0.05)
 
 
 def test_beside_seven_others_a_lone_request_has_the_speed_of_a_batch_of_eight() -> None:
@@ -207,6 +259,31 @@ def test_nobody_waits_for_ever() -> None:
     assert overtaken > 20
 
 
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1000), st.integers(1, 800), st.integers(1, 40), st.integers(0, 2)),
+        min_size=2,
+        max_size=15,
+    ),
+    st.sampled_from([0.0, 0.1, 10.0]),
+    st.integers(1, 2),
+)
+@settings(deadline=None, max_examples=60)
+def test_a_request_has_its_first_token_no_later_for_being_of_the_best_band(
+    load: list[tuple[int, int, int, int]], aging: float, worse: int
+) -> None:
+    """In a single slot. In several it may: room made for it can let in another, whose prompt lengthens its steps."""
+    firsts = []
+    for band in (0, worse):
+        engine = Engine(PLAIN, Limits(max_batch=1, prefill_chunk=50, aging=aging))
+        for number, (arrival, prompt, output, other) in enumerate(load):
+            engine.add(Sequence(str(number), arrival / 1000, prompt, output, band=other if number else band))
+        firsts.append(run(engine)["0"].first)
+    assert firsts[0] is not None
+    assert firsts[1] is not None
+    assert firsts[0] <= firsts[1] + 1e-9
+
+
 @given(st.lists(st.tuples(st.integers(0, 3000), st.integers(1, 400), st.integers(1, 60)), min_size=1, max_size=20))
 @settings(deadline=None, max_examples=40)
 def test_bands_make_no_difference_where_all_are_alike(load: list[tuple[int, int, int]]) -> None:
@@ -248,6 +325,26 @@ def test_a_repeated_prompt_is_cached_but_for_its_last_token_and_has_its_first_to
     saved = [waits[0] - wait for wait in waits]
     for end, gain in zip((repeat, part), saved[1:], strict=True):
         assert gain == pytest.approx(PLAIN.cp * end.cached + PLAIN.ca * end.cached**2 / 2, abs=1e-9)
+
+
+@given(st.integers(1, 3000), st.integers(0, 3000), st.sampled_from([1, 16, 128]), st.sampled_from([30, 256, 8192]))
+@settings(deadline=None, max_examples=60)
+def test_what_is_found_in_the_cache_never_delays_a_lone_request(
+    prompt: int, cached: int, block: int, chunk: int
+) -> None:
+    """However the chunks of what is left fall."""
+    engine = Engine(PLAIN, Limits(4, prefill_chunk=chunk, block=block))
+    alone = Engine(PLAIN, Limits(4, prefill_chunk=chunk, block=block))
+    blocks = tuple(range(prompt // block))
+    engine.add(Sequence("before", 0.0, max(1, cached), 1, blocks=blocks[: cached // block]))
+    run(engine)
+    for replica in (engine, alone):
+        replica.add(Sequence("x", 1000.0, prompt, 5, blocks=blocks))
+    hit, miss = run(engine)["x"], run(alone)["x"]
+    assert hit.first is not None
+    assert miss.first is not None
+    assert hit.first <= miss.first + 1e-9
+    assert hit.time <= miss.time + 1e-9
 
 
 def test_prompts_that_are_shared_take_their_room_once() -> None:
@@ -401,21 +498,33 @@ def test_an_idle_engine_has_no_next_event() -> None:
 @given(st.lists(st.floats(0.001, 0.5), max_size=60))
 @settings(deadline=None, max_examples=30)
 def test_how_often_an_engine_is_looked_at_changes_nothing(looks: list[float]) -> None:
+    """Nor whether it is asked for all that sequences gain or for their ends, with everything that can go on in it."""
+
     def engine() -> Engine:
-        engine = Engine(drafting(replace(PLAIN, kv_capacity=600)), Limits(8, prefill_chunk=64))
-        for seed in range(12):
-            engine.add(Sequence(str(seed), seed * 0.15, 50 + seed, 100, seed=seed))
+        load = Ambient(sequences=2, context=50, stay=1.0, most=5, seed=1)
+        conditions = Conditions(load, [Slowdown(start=1.0, end=2.0, factor=1.5)])
+        limits = Limits(8, prefill_chunk=64, block=16, aging=0.3)
+        engine = Engine(drafting(replace(PLAIN, kv_capacity=600)), limits, conditions)
+        for seed in range(24):
+            blocks = (1, 2, 3, 4 + seed % 3)
+            engine.add(Sequence(str(seed), seed * 0.1, 105 + seed, 100, seed=seed, band=seed % 3, blocks=blocks))
         return engine
 
-    looked_at, left_alone = engine(), engine()
-    ends = []
-    time = 0.0
-    for look in looks:
-        time += look
-        ends += [(p.id, p.time) for p in looked_at.advance(time) if p.finished]
-    ends += [(p.id, p.time) for p in looked_at.advance(1e4) if p.finished]
-    assert ends == [(p.id, p.time) for p in left_alone.advance(1e4)]
-    assert len(ends) == 12
+    looked_at, asked_for_ends, left_alone = engine(), engine(), engine()
+    seen: list[Progress] = []
+    ends: list[Ending] = []
+    for time in (*accumulate(looks), 1e4):
+        seen += looked_at.advance(time)
+        ends += asked_for_ends.endings(time)
+    first = {progress.id: progress.first for progress in seen if progress.first is not None}
+    finished = [progress for progress in seen if progress.finished]
+    expected = sorted(left_alone.endings(1e4))
+    assert sorted((p.id, p.tokens, first[p.id], p.time, p.cached) for p in finished) == expected
+    assert sorted(ends) == expected
+    assert looked_at.snapshot() == asked_for_ends.snapshot() == left_alone.snapshot()
+    assert len(expected) == 24
+    assert expected[-1].cached > 0
+    assert left_alone.snapshot().preemptions > 0
 
 
 def test_a_step_time_of_zero_serves_everything_at_once() -> None:
