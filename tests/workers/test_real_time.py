@@ -94,7 +94,7 @@ def in_virtual_time(jobs: list[Job], arrivals: dict[str, float]) -> dict[str, Ti
     for each in jobs:
         note(arrivals[each.id])
         assert each.max_tokens is not None
-        seed = seed_of(f"{each.id}/0", 0)
+        seed = seed_of(f"{each.id}/0")
         replicas.add(Sequence(each.id, arrivals[each.id], each.prompt_tokens, each.max_tokens, seed=seed))
     while (event := replicas.next_event()) is not None:
         note(event)

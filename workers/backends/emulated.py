@@ -289,7 +289,7 @@ class Emulated:
             job.prompt_tokens,
             choice.script.tokens,
             generated=choice.out,
-            seed=seed_of(choice.id, choice.out),
+            seed=seed_of(choice.id),
             band=job.band,
             blocks=prefixes.unpack(job.blocks),
         )
@@ -318,6 +318,6 @@ class Emulated:
         self._metrics.generated(sum(event.count for event in events if isinstance(event, Delta)), now)
 
 
-def seed_of(choice: str, generated: int) -> int:
-    """Of the bursts of a choice that has so many tokens already: other ones for each, the same in every process."""
-    return random.Random(f"{choice} {generated}").getrandbits(63)
+def seed_of(choice: str) -> int:
+    """Of what is drawn for a choice: the same in every process, and for what is left of it after a pause."""
+    return random.Random(choice).getrandbits(63)
