@@ -164,9 +164,9 @@ def test_a_request_costs_its_prefill_and_its_part_of_the_steps(
     found = prompt * cached
     seconds = request_seconds(FAST, batch, prompt, found, output)
     alone = output / FAST.speed(batch, prompt + output / 2)
-    assert batch * seconds >= alone
+    assert batch * seconds >= alone * (1 - 1e-9)
     assert request_speed(FAST, batch, prompt, found, output) == pytest.approx(output / (batch * seconds))
-    assert request_seconds(FAST, batch, prompt, prompt, output) <= seconds
+    assert request_seconds(FAST, batch, prompt, prompt, output) <= seconds * (1 + 1e-9)
 
 
 @given(shapes, st.floats(5, 300))

@@ -45,8 +45,8 @@ def steps_do_not_lengthen_with_their_contexts(patch: pytest.MonkeyPatch) -> None
 
 
 def the_last_burst_comes_a_step_late(patch: pytest.MonkeyPatch) -> None:
-    steps = Bursts.steps
-    patch.setattr(Bursts, "steps", lambda self, place, tokens: steps(self, place, tokens) + 1)
+    reaches = Bursts.reaches
+    patch.setattr(Bursts, "reaches", lambda self, total: reaches(self, total) + 1)
 
 
 def sparse_attention_reads_everything(patch: pytest.MonkeyPatch) -> None:
