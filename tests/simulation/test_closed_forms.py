@@ -64,7 +64,7 @@ def test_a_stretch_of_steps_that_take_no_time_has_an_inverse() -> None:
 def test_a_number_of_tokens_takes_the_steps_that_first_reach_it(spec: Speculation, seed: int, tokens: int) -> None:
     bursts = Bursts(spec.emission)
     place = bursts.place(seed)
-    steps = bursts.steps(place, tokens)
+    steps = bursts.reaches(bursts.sum(place) + tokens) - place
     assert 0 <= place < len(bursts.outcomes)
     assert bursts.sum(place + steps) - bursts.sum(place) >= tokens
     assert bursts.sum(place + steps - 1) - bursts.sum(place) < tokens
@@ -107,7 +107,8 @@ def test_the_mean_growth_of_a_context_exceeds_its_tokens_by_the_slack_at_most(
     spec: Speculation, seed: int, tokens: int
 ) -> None:
     bursts = Bursts(spec.emission)
-    steps = bursts.steps(bursts.place(seed), tokens)
+    place = bursts.place(seed)
+    steps = bursts.reaches(bursts.sum(place) + tokens) - place
     assert spec.emitted * steps <= tokens + bursts.slack(tokens) + 1e-6
 
 

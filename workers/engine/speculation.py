@@ -50,10 +50,6 @@ class Bursts:
         period = self._period
         return index // period * self._total + self._sums[index % period]
 
-    def steps(self, place: int, tokens: int) -> int:
-        """The least number of steps from index `place` on that yields at least `tokens`."""
-        return self.reaches(self.sum(place) + tokens) - place
-
     def reaches(self, tokens: int) -> int:
         """The first index before which the sum of all outcomes is at least `tokens`."""
         periods, rest = divmod(tokens, self._total)
