@@ -12,6 +12,7 @@ import numpy as np
 from planning.fleet import Fleet, Samples
 from planning.scenario import Scenario
 from planning.tally import Tally
+from service.memory import without_cycles
 
 LOOKS = 240  # samples of each pool while requests come
 
@@ -46,6 +47,7 @@ def requests(scenario: Scenario) -> Iterator[Request]:
     return ((*asked, pick) for asked, pick in zip(arrivals, picks, strict=False))
 
 
+@without_cycles()
 def play(scenario: Scenario, asked: Iterable[Request], go_on: GoOn, looks: int) -> Run:
     """As `simulate`, of requests already drawn; each pool is looked at `looks` times while they come."""
     every = scenario.workload.span / looks
