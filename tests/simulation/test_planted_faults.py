@@ -19,7 +19,7 @@ from workers.engine.sequence import Place, State
 from workers.engine.speculation import Bursts
 from workers.engine.stretch import Stretch
 
-SEEDS = 600
+SEEDS = 500
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 

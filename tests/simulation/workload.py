@@ -42,7 +42,9 @@ class Workload:
 
 
 def workload(seed: int) -> Workload:
+    """One in four is a contest: bands that want the same room at the same time, for prompts that begin alike."""
     random = Random(seed)
+    contest = random.random() < 0.25
     horizon = random.choice((0.3, 1.0, 1.0, 5.0))
     start = random.choice((0.0, 0.0, 12_345.678))
     conditions_start = random.choice((0.0, 0.0, 7.7))
@@ -50,23 +52,24 @@ def workload(seed: int) -> Workload:
     ambient = ambient_load(random, max_batch, horizon)
     slow = slowdowns(random, conditions_start, horizon)
     day = random.choice((0.0, 0.123))
-    block = random.choice((0, 8, 16))
+    block = 8 if contest else random.choice((0, 8, 16))
+    rooms = (450.0, 600.0) if contest else (450.0, 600.0, 700.5, 1000.0, 2500.0, inf)
     return Workload(
-        step=step_time(random, ambient.peak * ambient.context),
+        step=step_time(random, ambient.peak * ambient.context + random.choice(rooms)),
         limits=Limits(
             max_batch=max_batch,
-            prefill_chunk=random.choice((16, 16, 64, 256, 8192)),
+            prefill_chunk=16 if contest else random.choice((16, 64, 256, 8192)),
             block=block,
             cached_min=random.choice((0, 0, 2 * block, 40)),
-            aging=random.choice((0.0, 0.02, 0.1, 0.1, 10.0, 10.0)),
+            aging=10.0 if contest else random.choice((0.0, 0.02, 0.1, 10.0)),
         ),
         ambient=ambient,
         slowdowns=slow,
         conditions_start=conditions_start,
         day=day,
         start=start,
-        acts=Acts(random, start, horizon, changes(ambient, slow, conditions_start, day, horizon)).draw(
-            random.randint(5, 40), Prompts(random, block)
+        acts=Acts(random, start, horizon, changes(ambient, slow, conditions_start, day, horizon), contest).draw(
+            random.randint(5, 40), Prompts(random, block, families=1 if contest else random.choice((1, 2, 5)))
         ),
     )
 
@@ -74,8 +77,8 @@ def workload(seed: int) -> Workload:
 # ---- the replica
 
 
-def step_time(random: Random, ambient_held: float) -> StepTime:
-    """Coefficients of the size of real ones; a cache that is ample, or so tight that sequences are pre-empted."""
+def step_time(random: Random, kv_capacity: float) -> StepTime:
+    """Coefficients of the size of real ones."""
     drafts = random.choice((0, 0, 1, 2, 3))
     speculation = Speculation(drafts, random.choice((0.5, 0.84, 0.95)), random.choice((0.9, 1.0)))
     return replace(
@@ -84,7 +87,7 @@ def step_time(random: Random, ambient_held: float) -> StepTime:
         emitted=speculation.emitted,
         emission=speculation.emission,
         sparse_topk=random.choice((0, 0, 100)),
-        kv_capacity=ambient_held + random.choice((450.0, 600.0, 700.5, 1000.0, 2500.0, inf)),
+        kv_capacity=kv_capacity,
     )
 
 
@@ -156,10 +159,10 @@ class Prompts:
     A block is named by the way that leads to it, as a chained hash would.
     """
 
-    def __init__(self, random: Random, block: int) -> None:
+    def __init__(self, random: Random, block: int, families: int) -> None:
         self.random = random
         self.block = block
-        self.families = random.choice((1, 2, 5))
+        self.families = families
         self.before: list[tuple[int, tuple[int, ...]]] = []
 
     def draw(self) -> tuple[int, tuple[int, ...]]:
@@ -190,13 +193,14 @@ class Acts:
     start: float
     horizon: float
     changes: list[float]
+    contest: bool
 
     def draw(self, sequences: int, prompts: Prompts) -> tuple[Act, ...]:
         """So many sequences come within the horizon, or in a few rushes; in the order of time."""
         random, start, horizon = self.random, self.start, self.horizon
         result = []
-        bands = random.choice(((1,), (0, 1), (0, 1, 2), (0, 2)))
-        rushes = [random.uniform(0, horizon) for _ in range(random.choice((0, 0, 1, 3)))]
+        bands = (0, 1, 2) if self.contest else random.choice(((1,), (0, 1), (0, 1, 2), (0, 2)))
+        rushes = [random.uniform(0, horizon) for _ in range(3 if self.contest else random.choice((0, 0, 1)))]
         for number in range(sequences):
             known = random.choice(rushes) + random.uniform(0, 0.05) if rushes else random.uniform(0, horizon)
             arrival = self.arrival(known)
@@ -220,7 +224,8 @@ class Acts:
 
     def sequence(self, name: str, arrival: float, band: int, prompts: Prompts) -> Sequence:
         random = self.random
-        output = random.choice((1, random.randint(2, 60), random.randint(60, 250), random.randint(60, 250)))
+        short, long = random.randint(2, 60), random.randint(60, 250)
+        output = random.choice((1, short) if self.contest else (1, short, long, long))
         prompt, blocks = prompts.draw()
         return Sequence(
             id=name,
