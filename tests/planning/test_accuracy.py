@@ -1,12 +1,14 @@
 """The accuracy command: what it predicts, how it scores, and what it says of a file that it cannot use."""
 
 import json
-import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from fastmode.cli import main
 from planning.accuracy import read, score
 from service.closed_loop import tpot
 from service.roofline import Deployment, fold
@@ -29,9 +31,24 @@ def predicted(batch: float) -> float:
     return 1e3 * tpot(step, batch, 1000, 500)
 
 
-def accuracy(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fastmode", "accuracy", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def accuracy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """The command as its entry point runs it, in this process: importing a plotting library takes a second."""
+
+    def run(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["fastmode", "accuracy", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return Done(int(left.value.code or 0), *capsys.readouterr())
+
+    return run
 
 
 def file(directory: Path, *rows: str, columns: str = COLUMNS) -> Path:
@@ -78,7 +95,9 @@ def test_columns_may_stand_in_any_order_among_others_and_the_optional_ones_may_l
     assert (point.architecture.name, point.deployment) == ("llama-8b", Deployment())
 
 
-def test_rows_that_the_catalog_does_not_know_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_rows_that_the_catalog_does_not_know_are_left_out_and_counted(
+    accuracy: Callable[..., Done], tmp_path: Path
+) -> None:
     rows = [ROW.format(batch=4, tpot=10), ROW.replace("llama-70b", "llama-9").format(batch=4, tpot=10)]
     done = accuracy(file(tmp_path, *rows))
     assert done.returncode == 0
@@ -95,7 +114,9 @@ def test_rows_that_the_catalog_does_not_know_are_left_out_and_counted(tmp_path: 
         (ROW.replace("vllm,4", "vllm,4.5").format(batch=4, tpot=10), "line 3, tensor_parallel is 4.5"),
     ],
 )
-def test_a_wrong_value_is_named_with_its_line_and_column(tmp_path: Path, row: str, complaint: str) -> None:
+def test_a_wrong_value_is_named_with_its_line_and_column(
+    accuracy: Callable[..., Done], tmp_path: Path, row: str, complaint: str
+) -> None:
     done = accuracy(file(tmp_path, ROW.format(batch=4, tpot=10), row))
     assert (done.returncode, done.stdout) == (2, "")
     assert complaint in done.stderr
@@ -111,7 +132,7 @@ def test_a_wrong_value_is_named_with_its_line_and_column(tmp_path: Path, row: st
     ],
 )
 def test_a_file_of_which_nothing_can_be_predicted_is_refused(
-    tmp_path: Path, columns: str, rows: list[str], complaint: str
+    accuracy: Callable[..., Done], tmp_path: Path, columns: str, rows: list[str], complaint: str
 ) -> None:
     done = accuracy(file(tmp_path, *rows, columns=columns))
     assert done.returncode == 2
@@ -119,7 +140,9 @@ def test_a_file_of_which_nothing_can_be_predicted_is_refused(
 
 
 @pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
-def test_a_plot_is_saved_as_its_ending_says_and_the_same_each_time(tmp_path: Path, ending: str) -> None:
+def test_a_plot_is_saved_as_its_ending_says_and_the_same_each_time(
+    accuracy: Callable[..., Done], tmp_path: Path, ending: str
+) -> None:
     measured = file(tmp_path, *(ROW.format(batch=batch, tpot=10) for batch in (4, 16, 64)))
     first, second = (tmp_path / f"{name}.{ending}" for name in ("first", "second"))
     for path in (first, second):
@@ -128,7 +151,7 @@ def test_a_plot_is_saved_as_its_ending_says_and_the_same_each_time(tmp_path: Pat
     assert first.stat().st_size > 5000
 
 
-def test_a_plot_that_cannot_be_saved_is_refused_before_the_work(tmp_path: Path) -> None:
+def test_a_plot_that_cannot_be_saved_is_refused_before_the_work(accuracy: Callable[..., Done], tmp_path: Path) -> None:
     measured = file(tmp_path, ROW.format(batch=4, tpot=10))
     for plot, complaint in ((tmp_path / "plot.bmp", "svg, png, pdf"), (tmp_path / "no" / "plot.svg", "no directory")):
         done = accuracy(measured, "--plot", plot)
@@ -136,7 +159,7 @@ def test_a_plot_that_cannot_be_saved_is_refused_before_the_work(tmp_path: Path) 
         assert complaint in done.stderr
 
 
-def test_published_measurements_are_met_with_the_errors_that_the_readme_states() -> None:
+def test_published_measurements_are_met_with_the_errors_that_the_readme_states(accuracy: Callable[..., Done]) -> None:
     if not SHARED.exists():
         pytest.skip(f"{SHARED} is not here: the measurements do not ship with the repository")
     done = accuracy(SHARED, "--json")
