@@ -186,7 +186,7 @@ class StepwiseReplica:
                     self.preempt(request)
                 self.admit(head)
         self.cut_chunks()
-        while self.running and self.idle and self.held(self.running, ahead=1) + self.held_idle() > self.share():
+        while self.held(self.running, ahead=1) + self.held_idle() > self.share():
             self.idle.pop(0)
 
     def share(self) -> float:

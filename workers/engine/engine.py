@@ -348,11 +348,11 @@ class Engine:
         chunks = self._chunks = scheduler.chunks() if scheduler.computing else []
         n = len(decoding.sequences)
         self._steps = bool(chunks or n)
+        if self._kv.prefixes.idle:
+            self._kv.cut(step + 1)
         if not self._steps:
             self._plan()
             return
-        if self._kv.prefixes.idle:
-            self._kv.cut(step + 1)
         p, A, S = 0, 0.0, decoding.read(step)
         for state, tokens in chunks:
             p += tokens
