@@ -20,11 +20,11 @@ import os, sys, time
 from fastmode.child import Child, Lair
 
 lair = Lair()
-say = lambda name, line: print(name, line, flush=True)
+say = lambda name, *words: os.write(1, (" ".join([name, *words]) + "\\n").encode())  # whole lines, from any thread
 texts = enumerate(sys.argv[1:])
 children = [Child(str(n), [sys.executable, "-c", text], os.environ, lair, on_line=say) for n, text in texts]
-print("lair", lair.path, flush=True)
-print("guards", *(child.pid for child in children), flush=True)
+say("lair", str(lair.path))
+say("guards", *(str(child.pid) for child in children))
 if sys.stdin.readline() == "slowly\\n":  # as an interpreter under load: pipes closed, lock still held
     for child in children:
         os.close(child._guard.stdin.fileno())
