@@ -47,9 +47,19 @@ class Fence:
         if end < passed:
             raise Gap(f"choice {choice} ends at token {end}, and {passed} have come")
         if delta.offset < passed:
-            known = passed - delta.offset
-            rest = delta.text.split(b"\n")[known:]
-            delta = msgspec.structs.replace(delta, offset=passed, count=end - passed, text=b"\n".join(rest))
+            delta = _without(delta, passed - delta.offset)
         self.passed[choice] = end
         self._ended[choice] = delta.finish is not None
         return delta
+
+
+def _without(delta: Delta, known: int) -> Delta:
+    """What follows its first tokens; that their part begins with them is known as well."""
+    return msgspec.structs.replace(
+        delta,
+        offset=delta.offset + known,
+        count=delta.count - known,
+        text=b"\n".join(delta.text.split(b"\n")[known:]),
+        logprobs=b"\n".join(delta.logprobs.split(b"\n")[known:]),
+        part=None,
+    )

@@ -4,12 +4,16 @@ The grammar of one job's events, as a gateway sees them after fencing:
 
     Started  (Waiting | Delta | Delta of another choice)*  (Finished | Failed)
 
+A choice's answer is made of parts, one after another: reasoning, then text, then calls of tools, each of them if there
+is any, each of at least one token. A Delta holds tokens of one part; the first of a part says which.
+
 - `epoch` counts the claims of a job. A frame of an older epoch than one already seen is stale and is dropped.
 - `offset` counts tokens of one choice from its beginning, in every epoch. A worker that takes over a dead one's job
   starts again; the gateway drops what it has already relayed and notices a gap, so no token is lost or doubled.
 - Delta.text is the wire-ready form: the JSON-escaped text of each token, without quotes, joined by newlines. A newline
   cannot occur inside JSON-escaped text, so an encoder makes n events of n tokens with one bytes.replace. Only the
-  last tokens of a choice may be without text (those of a stop sequence): the text then has fewer pieces than `count`.
+  last tokens of a choice may be without any piece (those of a stop sequence): there are then fewer pieces than `count`.
+  A piece may be empty: a token that says what is told otherwise, as the name of a tool is.
 - The Delta that ends a choice carries its `finish`; Finished follows when all choices have ended, with the usage.
 """
 
@@ -30,8 +34,68 @@ class Turn(msgspec.Struct, array_like=True, frozen=True):
     text: str
 
 
+class Tool(msgspec.Struct, array_like=True, frozen=True):
+    """What the model may call. `parameters` is a JSON Schema as JSON; empty: any object."""
+
+    name: str
+    parameters: bytes = b""
+    description: str = ""
+    strict: bool = False  # calls are valid under the schema, whatever mistakes a tier makes
+
+
+class Call(msgspec.Struct, array_like=True, frozen=True):
+    """A call of a tool. `arguments` are JSON text, or what a model that errs says instead."""
+
+    name: str
+    arguments: str
+    id: str = ""
+
+
+class Scripted(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """An answer that somebody has written beforehand. Limits and stop sequences hold for it, too.
+
+    `mistake`: the kind that is made; empty if none may be; None leaves it to the tier.
+    """
+
+    text: str | None = None
+    reasoning: str = ""
+    calls: tuple[Call, ...] = ()
+    finish: FinishReason | None = None
+    mistake: str | None = None
+
+
+class Wish(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """How the answer is to look.
+
+    - `tools` are those that may be called in this answer: one that is named is alone, and `tool_choice` "required".
+    - `schema`: a JSON Schema (as JSON) that the text satisfies; empty: text of any kind. `strict`: whatever mistakes
+      a tier makes.
+    - `reasoning`: tokens of reasoning to expect before the answer, the median; 0: none.
+    - `logprobs`: how many alternatives to report of each token; None: no log probabilities at all.
+    - `capped`: `max_tokens` bounds an answer of natural length; otherwise it is the length.
+    - `length`: median (tokens) and sigma of the lognormal natural length.
+    - `mistakes`: the probability of each kind of mistake that the tier makes.
+    """
+
+    tools: tuple[Tool, ...] = ()
+    tool_choice: Literal["auto", "none", "required"] = "auto"
+    parallel: bool = True
+    schema: bytes = b""
+    strict: bool = False
+    reasoning: int = 0
+    prediction: str = ""
+    logprobs: int | None = None
+    capped: bool = False
+    length: tuple[float, float] = (200.0, 0.7)
+    mistakes: tuple[tuple[str, float], ...] = ()
+    scripted: Scripted | None = None
+
+
 class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """One admitted request. Everything a backend needs to serve it, and nothing of a dialect.
+
+    With `prompts`, the request is a list of prompts: each turn of the conversation is one of them, `prompts` has its
+    tokens, and the choices are shared out among them, in order and equally. `prompt_tokens` is then the sum.
 
     `band` 0 is served first, BANDS - 1 last. Within a band, fair queueing charges the tenant `cost` / `weight`, in
     expected tokens.
@@ -56,19 +120,33 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     seed: int = 0
     choices: int = 1
     blocks: bytes = b""  # of the prompt, as service.prefixes packs them; none where its pool keeps no prompts
+    prompts: tuple[int, ...] = ()
+    wish: Wish = Wish()
+
+    def prompt(self, choice: int) -> tuple[tuple[Turn, ...], int]:
+        """What a choice answers, and how many tokens that has."""
+        if not self.prompts:
+            return self.conversation, self.prompt_tokens
+        number = choice * len(self.prompts) // self.choices
+        return self.conversation[number : number + 1], self.prompts[number]
 
     def without_conversation(self) -> "Job":
-        """For whoever only follows the job: the conversation may be megabytes."""
-        return msgspec.structs.replace(self, conversation=())
+        """For whoever only follows the job: conversation and tools may be megabytes."""
+        return msgspec.structs.replace(self, conversation=(), wish=Wish())
 
 
 class Usage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """What a job consumed, in tokens. `completion` counts every generated token of every choice."""
+    """What a job consumed, in tokens. `completion` counts every generated token of every choice.
+
+    So it includes reasoning, and the tokens of a predicted output that were `rejected`.
+    """
 
     prompt: int
     cached: int = 0
     completion: int = 0
     reasoning: int = 0
+    accepted: int = 0
+    rejected: int = 0
 
 
 class Started(msgspec.Struct, array_like=True, frozen=True, tag="s"):
@@ -86,8 +164,26 @@ class Waiting(msgspec.Struct, array_like=True, frozen=True, tag="w"):
     epoch: int
 
 
+class Part(msgspec.Struct, array_like=True, frozen=True):
+    """What the tokens that follow belong to. `name` is that of a tool; without an `id` of its own a call gets one later.
+
+    With the first part of a choice comes what is known by then: how many tokens of the prompt were `cached`, and which
+    `mistake` the answer contains.
+    """
+
+    kind: Literal["text", "reasoning", "tool_call"] = "text"
+    name: str = ""
+    id: str = ""
+    cached: int = 0
+    mistake: str = ""
+
+
 class Delta(msgspec.Struct, array_like=True, frozen=True, tag="d"):
-    """`count` further tokens of a choice are out, from `offset` on."""
+    """`count` further tokens of a choice are out, from `offset` on.
+
+    `logprobs`: one JSON object {token, logprob, bytes, top_logprobs} for each piece of the text, joined by newlines.
+    `stopped`: the stop sequence that ended the choice.
+    """
 
     job: str
     epoch: int
@@ -96,6 +192,9 @@ class Delta(msgspec.Struct, array_like=True, frozen=True, tag="d"):
     count: int
     text: bytes
     finish: FinishReason | None = None
+    part: Part | None = None
+    logprobs: bytes = b""
+    stopped: str | None = None
 
 
 class Finished(msgspec.Struct, array_like=True, frozen=True, tag="f"):
@@ -114,6 +213,7 @@ class Failure(StrEnum):
     ATTEMPTS = "attempts_exhausted"
     WORKER_DRAINED = "worker_drained"
     BACKEND = "backend_error"
+    UNSATISFIABLE = "unsatisfiable"
 
 
 class Failed(msgspec.Struct, array_like=True, frozen=True, tag="x"):
