@@ -6,6 +6,7 @@
 - A paused sequence leaves the batch, and comes back with its context to be recomputed, as a pre-empted one does.
 - A job that comes from another worker goes on where its gateway is: what was generated is recomputed as a prompt is.
 - When nobody takes its events, the engines soon stand still. They do not make up for it later.
+- What is emitted is cut where a part of an answer ends.
 - A choice is written when its turn comes, a few at a time: many long ones at once must not hold up what is due.
 - It says how late it is: an emulator that cannot keep up gives wrong speeds, and must not do so silently.
 """
@@ -19,12 +20,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import msgspec
+
 from service import prefixes
-from service.messages import Delta, Event, Failed, Failure, Finished, Job, Started, Usage
+from service.messages import Delta, Event, Failed, Failure, Finished, Job, Part, Started, Usage
 from service.metrics import PoolMetrics
 from service.pools import Pool
 from workers.backends import Emit
-from workers.content import Script, compose
+from workers.content import Script, Unsatisfiable, compose
 from workers.engine import NeverFits, Progress, Sequence
 from workers.replicas import Replicas
 
@@ -74,8 +77,18 @@ class _Run:
         return self.choices[0].cached if self.choices else 0
 
     def usage(self) -> Usage:
+        """Of a predicted output, what was rejected is known, and charged, when its choice has ended."""
         generated = sum(choice.out for choice in self.choices) + sum(self.before[len(self.choices) :])
-        return Usage(prompt=self.job.prompt_tokens, cached=self.cached, completion=generated)
+        ended = [choice.script for choice in self.choices if choice.ended]
+        rejected = sum(script.rejected for script in ended)
+        return Usage(
+            prompt=self.job.prompt_tokens,
+            cached=self.cached,
+            completion=generated + rejected,
+            reasoning=sum(min(choice.out, choice.script.reasoning) for choice in self.choices),
+            accepted=sum(script.accepted for script in ended),
+            rejected=rejected,
+        )
 
     def sent(self) -> list[int]:
         return [*(choice.sent for choice in self.choices), *self.before[len(self.choices) :]]
@@ -216,7 +229,8 @@ class Emulated:
         ticks = now >= self._tick and bool(self._held or self._begun)
         if ticks:
             held, self._held = self._held, {}
-            events += [self._delta(choice) for choice in held.values()]
+            for choice in held.values():
+                events += self._deltas(choice)
             self._tick = now + self._flush_every
         if events or ticks:
             events, self._begun = self._begun + events, []
@@ -226,11 +240,10 @@ class Emulated:
         """What must not wait: a first token, a last one, the end of a job."""
         self._late(now - (progress.time if progress.first is None else progress.first))
         self._held.pop(choice.id, None)
+        choice.ended = progress.finished
+        yield from self._deltas(choice)
         if not progress.finished:
-            yield self._delta(choice)
             return
-        choice.ended = True
-        yield self._delta(choice)
         if choice.run.ended:
             yield self._finish(choice.run)
 
@@ -238,12 +251,25 @@ class Emulated:
         self._end(run)
         return Finished(run.job.id, run.epoch, run.usage())
 
-    def _delta(self, choice: _Choice) -> Delta:
+    def _deltas(self, choice: _Choice) -> list[Delta]:
+        """What has been generated and not been emitted: one event for each part it belongs to."""
         start, choice.sent = choice.sent, choice.out
         run, script = choice.run, choice.script
-        text = script.text(start, choice.out)
         finish = script.finish if choice.ended else None
-        return Delta(run.job.id, run.epoch, choice.index, start, choice.out - start, text, finish)
+        if start and finish is None and len(script.parts) == 1 and script.logprobs is None:  # nearly every time
+            text = script.text(start, choice.out)
+            return [Delta(run.job.id, run.epoch, choice.index, start, choice.out - start, text)]
+        deltas = [self._delta(choice, first, end, part) for first, end, part in script.cut(start, choice.out)]
+        if finish is not None:
+            deltas[-1] = msgspec.structs.replace(deltas[-1], finish=finish, stopped=script.stopped)
+        return deltas
+
+    def _delta(self, choice: _Choice, start: int, end: int, part: Part | None) -> Delta:
+        run, script = choice.run, choice.script
+        if part is not None and start == 0:
+            part = msgspec.structs.replace(part, cached=choice.cached)
+        text, logprobs = script.text(start, end), script.logprob(start, end)
+        return Delta(run.job.id, run.epoch, choice.index, start, end - start, text, part=part, logprobs=logprobs)
 
     def _place_some(self) -> None:
         """Place the choices that wait for it, in order, for as long as what is due can wait."""
@@ -266,7 +292,7 @@ class Emulated:
         choice = _Choice(f"{run.job.id}/{index}", run, index, script, out=sent, sent=sent)
         if sent == script.tokens:  # an earlier worker has sent every token, but maybe not that it was the last
             choice.ended = True
-            self._outgoing.append(self._delta(choice))
+            self._outgoing += self._deltas(choice)
         elif not run.paused:
             self._replicas.add(self._sequence(choice, run.arrival))
         run.choices.append(choice)
@@ -275,18 +301,21 @@ class Emulated:
             self._outgoing.append(self._finish(run))
 
     def _refuse(self, run: _Run, error: Exception) -> None:
-        if not isinstance(error, NeverFits):
+        if isinstance(error, NeverFits | Unsatisfiable):
+            why = str(error)
+        else:
             log.exception("job %s cannot be taken up", run.job.id)
-        why = str(error) if isinstance(error, NeverFits) else f"The request cannot be served ({type(error).__name__})."
+            why = f"The request cannot be served ({type(error).__name__})."
         self._end(run)
-        self._outgoing.append(Failed(run.job.id, run.epoch, Failure.BACKEND, why))
+        kind = Failure.UNSATISFIABLE if isinstance(error, Unsatisfiable) else Failure.BACKEND
+        self._outgoing.append(Failed(run.job.id, run.epoch, kind, why))
 
     def _sequence(self, choice: _Choice, arrival: float) -> Sequence:
         job = choice.run.job
         return Sequence(
             choice.id,
             arrival,
-            job.prompt_tokens,
+            job.prompt(choice.index)[1],
             choice.script.tokens,
             generated=choice.out,
             seed=seed_of(choice.id),

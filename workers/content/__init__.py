@@ -10,14 +10,14 @@ Knows nothing of time, pools or transport.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from math import log
 from random import Random
 from typing import Literal
 from zlib import crc32
 
 from service import tokenizer
-from service.messages import Job, Turn
+from service.messages import FinishReason, Job, Part, Turn
 from workers.content.phrases import Phrase, book, escape
 from workers.content.prose import Sentence, write
 from workers.content.stops import find
@@ -32,17 +32,43 @@ LENGTH_SIGMA = 0.7
 RUN_MAX = 131_072
 
 
+class Unsatisfiable(Exception):
+    """No answer satisfies the schema that was asked for, or none that can be found. The message says where."""
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One answer. `tokens` are charged; of them the first `len(pieces)` have text, JSON-escaped without quotes."""
+    """One answer. `tokens` are charged; of them the first `len(pieces)` have text, JSON-escaped without quotes.
+
+    `parts` are in order, each with the token it begins at; the first begins at 0. `logprobs` go with the pieces.
+    `accepted` and `rejected` are tokens of the predicted output; those rejected are charged beside `tokens`.
+    """
 
     tokens: int
-    finish: Literal["stop", "length"]
+    finish: FinishReason
     pieces: Sequence[bytes]
+    parts: tuple[tuple[int, Part], ...] = ((0, Part()),)
+    logprobs: Sequence[bytes] | None = None
+    stopped: str | None = None
+    reasoning: int = 0
+    accepted: int = 0
+    rejected: int = 0
 
     def text(self, start: int, end: int) -> bytes:
         """The wire text of the tokens [start, end), as in service.messages.Delta; those without text add nothing."""
         return b"\n".join(self.pieces[start:end])
+
+    def logprob(self, start: int, end: int) -> bytes:
+        """Their log probabilities, likewise."""
+        return b"\n".join(self.logprobs[start:end]) if self.logprobs is not None else b""
+
+    def cut(self, start: int, end: int) -> list[tuple[int, int, Part | None]]:
+        """The tokens [start, end) at the borders of parts: first, end, and the part where one begins."""
+        if len(self.parts) == 1:
+            return [(start, end, self.parts[0][1] if start == 0 else None)]
+        begin = {first: part for first, part in self.parts if start <= first < end}
+        borders = [start, *(first for first in begin if first > start), end]
+        return [(first, after, begin.get(first)) for first, after in pairwise(borders)]
 
 
 def load() -> None:
