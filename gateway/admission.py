@@ -7,16 +7,16 @@ dialect words them its own way.
 import asyncio
 import hashlib
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from service import prefixes, tokenizer
 from service.errors import ContextLengthExceeded, InvalidRequest, Unavailable
-from service.messages import Job, Turn
+from service.messages import Job, Turn, Wish
 from service.pools import Pool, PrefixCache, Roofline
 from service.queue import Bounds
 from service.settings import Settings
-from service.tiers import Catalog, Offer, resolve
+from service.tiers import Catalog, Offer, find, resolve
 
 _COUNT_IN_THREAD = 50_000  # characters; a longer prompt takes milliseconds to count, during which no token would go out
 _VOLUME_MAX = 524_288  # output tokens of one request, all choices together
@@ -25,10 +25,17 @@ _EXPECTED_OUTPUT = 256  # tokens fair queueing charges a request that names no l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What a client wants, in no dialect. `account` tells tenants apart for fairness; it is not a secret."""
+    """What a client wants. `account` tells tenants apart for fairness; it is not a secret.
+
+    Its words for a tier are a dialect's: `service_tier`, and `speed` with what `betas` allow. Where `prompts` is given,
+    each turn is a prompt of its own that nothing is wrapped around, and `prompts` has its tokens.
+    """
 
     model: str
     service_tier: str | None
+    dialect: str = "openai"
+    speed: str | None = None
+    betas: frozenset[str] = frozenset()
     turns: tuple[Turn, ...]
     tools: str = ""  # their definitions, as the model reads them
     images: tuple[tuple[bytes, ...], ...] = ()  # of each turn, a digest of each; empty if there are none
@@ -41,6 +48,8 @@ class Ask:
     seed: int | None = None
     choices: int = 1
     account: str = ""
+    prompts: tuple[int, ...] = ()
+    wish: Wish = field(default_factory=Wish)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +81,21 @@ class Admission:
         pool = self._catalog.pools[offer.pool]
         _check_modalities(ask, offer)
         _check_choices(ask, pool)
-        prompt_tokens, blocks = await _read(ask, offer, pool.prefix_cache)
-        _check_length(ask, offer, prompt_tokens)
-        _check_volume(ask, min(offer.max_output, offer.context_window - prompt_tokens))
-        job = self._job(ask, offer, prompt_tokens, blocks, prefix)
+        prompt_tokens, blocks = await _read(ask, pool.prefix_cache, f"{ask.account}/{offer.model}/{offer.tier}")
+        longest = max(ask.prompts, default=prompt_tokens)
+        _check_length(ask, offer, longest)
+        left = min(offer.max_output, offer.context_window - longest)
+        _check_volume(ask, left)
+        job = self._job(ask, offer, prompt_tokens, left, blocks, prefix)
         bounds = Bounds(pool.queue_max, self._settings.queue_bytes_max, pool.queue_wait_max)
         return Ticket(job, offer, pool, ask.service_tier or "auto", _fingerprint(offer, pool), bounds)
 
-    def _job(self, ask: Ask, offer: Offer, prompt_tokens: int, blocks: bytes, prefix: str) -> Job:
+    async def count(self, ask: Ask) -> int:
+        """The tokens of a prompt, as they would be charged. Raises ModelNotFound."""
+        find(self._catalog, ask.model)
+        return (await _read(ask, None, ""))[0]
+
+    def _job(self, ask: Ask, offer: Offer, prompt_tokens: int, left: int, blocks: bytes, prefix: str) -> Job:
         expected = prompt_tokens + ask.choices * (ask.max_tokens or _EXPECTED_OUTPUT)
         return Job(
             id=prefix + uuid.uuid4().hex[:29],
@@ -94,12 +110,14 @@ class Admission:
             prompt_tokens=prompt_tokens,
             max_tokens=ask.max_tokens,
             min_tokens=ask.min_tokens,
-            context_left=min(offer.max_output, offer.context_window - prompt_tokens),
+            context_left=left,
             ignore_eos=ask.ignore_eos,
             stop=ask.stop,
             seed=ask.seed or 0,
             choices=ask.choices,
             blocks=blocks,
+            prompts=ask.prompts,
+            wish=ask.wish,
         )
 
 
@@ -109,12 +127,14 @@ def account_of(authorization: str | None, api_key: str | None) -> str:
     return hashlib.blake2s(secret.encode(), digest_size=8).hexdigest() if secret else ""
 
 
-async def _read(ask: Ask, offer: Offer, cache: PrefixCache | None) -> tuple[int, bytes]:
+async def _read(ask: Ask, cache: PrefixCache | None, salt: str) -> tuple[int, bytes]:
     """How many tokens the prompt has, and the blocks that its pool would know it by."""
+    if ask.prompts:
+        return sum(ask.prompts), b""
     length = len(ask.tools) + sum(len(turn.text) for turn in ask.turns)
     # A token has at least one character: most prompts are known to be too short to be kept before they are counted.
     if cache is not None and (ask.images or length >= cache.minimum):
-        read = partial(_identify, ask, cache, salt=f"{ask.account}/{offer.model}/{offer.tier}")
+        read = partial(_identify, ask, cache, salt=salt)
     else:
         read = partial(_count, ask)
     return await asyncio.to_thread(read) if length > _COUNT_IN_THREAD else read()

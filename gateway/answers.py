@@ -24,25 +24,33 @@ from service.errors import Broken, ServiceError
 from service.messages import Delta, Event, Finished, Usage
 from service.settings import Settings
 from service.wire import sse
+from service.wire.gathered import Answer, Gathered
 
 RAW_SEND = "fastmode.raw_send"  # scope key: the server's own send, without the layers the framework wraps around it
 ABORT = "fastmode.abort"  # key of the scope's state: ends the connection at once, whatever is buffered for it
 
 
 class Encoder(Protocol):
-    """What a dialect makes of a stream."""
+    """What a surface makes of a stream.
 
-    def opening(self) -> bytes: ...
+    The opening comes once, before all other events; `usage` is what is known of the prompt by then. A keep-alive says
+    nothing; one that is an event itself has to be opened for (`opens_early`), a comment need not.
+    """
+
+    opens_early: bool
+
+    def opening(self, usage: Usage) -> bytes: ...
     def delta(self, delta: Delta) -> bytes: ...
+    def keepalive(self) -> bytes: ...
     def closing(self, usage: Usage) -> bytes: ...
     def failure(self, error: ServiceError) -> bytes: ...
 
 
-class Dialect(Protocol):
-    """What a dialect makes of an answer that is not, or not yet, a stream. Its headers are the same for both."""
+class Speech(Protocol):
+    """What a surface makes of an answer that is not, or not yet, a stream. Its headers are the same for both."""
 
     def headers(self) -> list[tuple[bytes, bytes]]: ...
-    def whole(self, texts: list[bytes], finishes: list[str | None], usage: Usage) -> bytes: ...
+    def whole(self, answers: list[Answer], usage: Usage) -> bytes: ...
     def refusal(self, error: ServiceError) -> Response: ...
 
 
@@ -51,10 +59,10 @@ class _Attended(Response):
 
     background = None
 
-    def __init__(self, settings: Settings, exchange: Exchange, dialect: Dialect) -> None:
+    def __init__(self, settings: Settings, exchange: Exchange, speech: Speech) -> None:
         self._settings = settings
         self._exchange = exchange
-        self._dialect = dialect
+        self._speech = speech
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = scope.get(RAW_SEND, send)
@@ -65,7 +73,7 @@ class _Attended(Response):
         raise NotImplementedError
 
     async def _refuse(self, scope: Scope, attendance: "_Attendance", error: ServiceError) -> None:
-        await self._dialect.refusal(error)(scope, _never, partial(self._write, attendance))
+        await self._speech.refusal(error)(scope, _never, partial(self._write, attendance))
 
     async def _write(self, attendance: "_Attendance", message: Message) -> None:
         """A client that does not read for too long is gone."""
@@ -86,22 +94,19 @@ class Whole(_Attended):
 
     async def _answer(self, scope: Scope, attendance: "_Attendance") -> None:
         exchange = self._exchange
-        choices = exchange.ticket.job.choices
-        texts: list[list[bytes]] = [[] for _ in range(choices)]
-        finishes: list[str | None] = [None] * choices
+        gathered = Gathered(exchange.ticket.job.choices)
         while not exchange.over and not attendance.gone:
             for event in await attendance.events():
                 if isinstance(event, Delta):
-                    texts[event.choice].append(event.text.replace(b"\n", b""))
-                    finishes[event.choice] = event.finish
+                    gathered.add(event)
         if attendance.gone:
             return
         if exchange.error is not None or exchange.usage is None:
             await self._refuse(scope, attendance, exchange.error or Broken("The response is incomplete."))
             return
-        body = self._dialect.whole([b"".join(pieces) for pieces in texts], finishes, exchange.usage)
+        body = self._speech.whole(gathered.answers, exchange.usage)
         length = (b"content-length", str(len(body)).encode())
-        headers = [(b"content-type", b"application/json"), length, *self._dialect.headers()]
+        headers = [(b"content-type", b"application/json"), length, *self._speech.headers()]
         await self._write(attendance, {"type": "http.response.start", "status": 200, "headers": headers})
         await self._write(attendance, {"type": "http.response.body", "body": body, "more_body": True})
         if not attendance.gone:  # the server waits for what was written before, and this is what it waits with
@@ -111,11 +116,13 @@ class Whole(_Attended):
 class Stream(_Attended):
     """Server-sent events, as `encoder` words them."""
 
-    def __init__(self, settings: Settings, exchange: Exchange, dialect: Dialect, encoder: Encoder) -> None:
-        super().__init__(settings, exchange, dialect)
+    def __init__(self, settings: Settings, exchange: Exchange, speech: Speech, encoder: Encoder) -> None:
+        super().__init__(settings, exchange, speech)
         self._encoder = encoder
         self._suspended: _Suspended | None = None
+        self._opened = False
         self._closed = False
+        self._spoke = 0.0  # loop time of the last event
 
     async def _answer(self, scope: Scope, attendance: "_Attendance") -> None:
         first = await self._await_first(attendance)
@@ -125,7 +132,7 @@ class Stream(_Attended):
             await self._refuse(scope, attendance, self._exchange.error)
             return
         await self._begin(attendance)
-        body = self._encoder.opening() + self._encode(first)
+        body = self._opening() + self._encode(first)
         while not self._closed and not attendance.gone:
             if body or self._exchange.over:
                 await self._write(attendance, self._message(body))
@@ -141,28 +148,45 @@ class Stream(_Attended):
                 break
             if not come and not self._exchange.over and not attendance.gone:
                 await self._begin(attendance)
-                await self._write(attendance, self._message(sse.KEEPALIVE))
+                opening = self._opening() if self._encoder.opens_early else b""
+                await self._write(attendance, self._message(opening + self._encoder.keepalive()))
         return events
 
     async def _begin(self, attendance: "_Attendance") -> None:
         if not attendance.begun:
             attendance.begun = True
-            headers = [(b"content-type", sse.CONTENT_TYPE), (b"cache-control", b"no-cache"), *self._dialect.headers()]
+            headers = [(b"content-type", sse.CONTENT_TYPE), (b"cache-control", b"no-cache"), *self._speech.headers()]
             await self._write(attendance, {"type": "http.response.start", "status": 200, "headers": headers})
+
+    def _opening(self) -> bytes:
+        if self._opened:
+            return b""
+        self._opened = True
+        return self._encoder.opening(self._exchange.known)
 
     async def _relay(self, attendance: "_Attendance") -> bytes:
         """Let the relay's reader write for as long as the client keeps up; returns what this task has to write."""
         if self._closed or attendance.gone:
             return b""
-        box = self._exchange.box
+        box, exchange = self._exchange.box, self._exchange
+        quiet = False
         if not box:
             box.sink = self._push
-            await attendance.wait()
+            self._spoke = max(self._spoke, box.heard)
+            silent = attendance.now - self._spoke
+            await attendance.wait(at_most=max(0.0, self._settings.keepalive_every - silent))
             box.sink = None
+            quiet = attendance.now - self._spoke >= self._settings.keepalive_every
         if self._suspended is not None:
             suspended, self._suspended = self._suspended, None
             await self._finish_writing(attendance, suspended)
-        return b"" if self._closed else self._encode(attendance.take())
+        if self._closed:
+            return b""
+        body = self._encode(attendance.take())
+        if not body and quiet and not exchange.over:
+            self._spoke = attendance.now
+            return self._encoder.keepalive()
+        return body
 
     def _push(self, events: list[Event]) -> None:
         """Write events from within the relay's reader. Must not raise for what concerns this stream alone."""
@@ -170,6 +194,7 @@ class Stream(_Attended):
         body = self._encode(events)
         if not body:
             return
+        self._spoke = self._exchange.box.heard
         self._suspended = _drive(self._send(self._message(body)))
         if self._suspended is not None or self._closed:
             self._exchange.box.sink = None
@@ -203,6 +228,11 @@ class _Attendance:
         self._receive = receive
         self._abort = abort
         self._clock = asyncio.get_running_loop().time
+
+    @property
+    def now(self) -> float:
+        """Loop time, s."""
+        return self._clock()
 
     async def __aenter__(self) -> Self:
         self._watcher = asyncio.create_task(self._until_gone())

@@ -9,9 +9,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway import health, openai
+from gateway import chat, health, models
 from gateway.admission import Admission
 from gateway.answers import RAW_SEND
+from gateway.desk import Desk
+from gateway.dialects import OPENAI, spoken
 from gateway.explained import explained
 from gateway.relay import Relay
 from service import figures, metrics
@@ -29,35 +31,38 @@ def create_app(
 ) -> ASGIApp:
     """The ASGI application. The caller runs `relay` beside it."""
     app = FastAPI(title="fastmode", docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.include_router(openai.routes(settings, catalog, admission, relay, queues))
+    desk = Desk(settings, admission, relay, queues)
+    app.include_router(chat.routes(desk))
+    app.include_router(models.routes(catalog))
     app.include_router(health.routes(settings, admission, relay, queues))
     report = openai_models.listing(asdict(row) for row in figures.rows(catalog))
 
     @app.get("/v1/tiers")
     async def tiers() -> Response:
-        return openai.answer(report)
+        return OPENAI.answer(report)
 
     @app.get("/v1/tiers/{tier}")
     async def tier(tier: str, request: Request) -> Response:
         answer = await asyncio.to_thread(explained, catalog, tier, request.query_params)  # as long as many tokens take
-        return openai.answer(asdict(answer))
+        return OPENAI.answer(asdict(answer))
 
     @app.exception_handler(ServiceError)
-    async def refused(_: Request, error: ServiceError) -> Response:
+    async def refused(request: Request, error: ServiceError) -> Response:
         metrics.refused(error)
-        return openai.refuse(error)
+        return spoken(request.scope).refuse(error)
 
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
-        return openai.refuse(_translate(request, error), error.headers or {})
+        return spoken(request.scope).refuse(_translate(request, error), error.headers or {})
 
     @app.exception_handler(ClientDisconnect)
     async def left(_: Request, __: ClientDisconnect) -> Response:
         return Response(status_code=_CLIENT_LEFT)
 
     @app.exception_handler(Exception)
-    async def broken(_: Request, error: Exception) -> Response:
-        return openai.refuse(Broken(f"The server had an error ({type(error).__name__}) while processing the request."))
+    async def broken(request: Request, error: Exception) -> Response:
+        words = f"The server had an error ({type(error).__name__}) while processing the request."
+        return spoken(request.scope).refuse(Broken(words))
 
     return _outermost(app)
 

@@ -12,7 +12,7 @@ from gateway.admission import Ticket
 from gateway.relay import Mailbox, Relay
 from service import pricing
 from service.connection import Unanswered
-from service.errors import Broken, Contended, ServiceError, Unavailable
+from service.errors import Broken, Contended, InvalidRequest, ServiceError, Unavailable
 from service.messages import Delta, Event, Failed, Failure, Finished, Started, Usage
 from service.metrics import Outcome, offer_metrics
 from service.queue import Queue
@@ -38,8 +38,14 @@ class Exchange:
         self._first: float | None = None
         self._last = arrived
         self._tokens = 0
+        self._cached = 0
         self._metrics = offer_metrics(ticket.requested, ticket.offer.tier, ticket.offer.model)
         self._metrics.in_flight.inc()
+
+    @property
+    def known(self) -> Usage:
+        """What has been consumed, as far as is known: of the prompt all, once a token has come."""
+        return self.usage or Usage(prompt=self.ticket.job.prompt_tokens, cached=self._cached, completion=self._tokens)
 
     @property
     def over(self) -> bool:
@@ -67,6 +73,8 @@ class Exchange:
         for event in events:
             if type(event) is Delta:
                 self._generated(event.count, heard)
+                if event.part is not None and event.choice == event.offset == 0:
+                    self._cached = event.part.cached
                 continue
             match event:
                 case Started():
@@ -147,5 +155,7 @@ def _refused(failed: Failed) -> ServiceError:
             return Contended(failed.message, reason=failed.why, retry_after=1)
         case Failure.WORKER_DRAINED:
             return Unavailable(failed.message, reason=failed.why, retry_after=1)
+        case Failure.UNSATISFIABLE:
+            return InvalidRequest(failed.message, code="invalid_schema", reason=failed.why)
         case _:
             return Broken(failed.message, reason=failed.why)

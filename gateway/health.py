@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from gateway.admission import Admission
-from gateway.openai import JSON
+from gateway.dialects import JSON
 from gateway.relay import Relay
 from service import metrics
 from service.errors import Unavailable

@@ -8,7 +8,7 @@
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.answers import ABORT
-from gateway.openai import request_id
+from gateway.dialects import request_id
 from service.errors import InvalidRequest
 from service.wire.openai_errors import envelope
 

@@ -165,7 +165,7 @@ class Waiting(msgspec.Struct, array_like=True, frozen=True, tag="w"):
 
 
 class Part(msgspec.Struct, array_like=True, frozen=True):
-    """What the tokens that follow belong to. `name` is that of a tool; without an `id` of its own a call gets one later.
+    """What the tokens that follow belong to. `name` is a tool's; a call without an `id` of its own gets one later.
 
     With the first part of a choice comes what is known by then: how many tokens of the prompt were `cached`, and which
     `mistake` the answer contains.

@@ -15,12 +15,14 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from service.messages import Delta, Usage
+from service.messages import Delta, Part, Usage
 from service.wire import openai_chat, sse
+from service.wire.gathered import Answer, Said
 
 _HEAD = openai_chat.Head(f"chatcmpl-{'0' * 29}", 1_764_547_200, "test-zero", "default", f"fp_{'0' * 10}")
 _USAGE = Usage(prompt=14, completion=1)
-_WHOLE = openai_chat.completion(_HEAD, [b"Engines"], ["length"], _USAGE)
+_ANSWER = Answer([Said(Part(), bytearray(b"Engines"))], "length")
+_WHOLE = openai_chat.completion(_HEAD, [_ANSWER], _USAGE)
 _HEADERS = [
     (b"x-request-id", b"req_" + b"0" * 32),
     (b"openai-version", b"2020-10-01"),
@@ -38,7 +40,7 @@ def _delta(finish: bool) -> Delta:
     return Delta("", 1, 0, 0, 1, b" engines", "length" if finish else None)
 
 
-_STREAM = _encoder().opening() + _encoder().delta(_delta(finish=True)) + _encoder().closing(_USAGE)
+_STREAM = _encoder().opening(_USAGE) + _encoder().delta(_delta(finish=True)) + _encoder().closing(_USAGE)
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ class _Paced:
 
     async def stream(self, send: Any, tokens: int, rate: float) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
-        await send(_part(_encoder().opening()))
+        await send(_part(_encoder().opening(_USAGE)))
         self.streams[send] = tokens
         ended = self.done[send] = asyncio.Event()
         if self.ticker is None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from service.errors import InvalidRequest, ServiceError
 from service.messages import Delta, Turn, Usage
 from service.wire import sse
+from service.wire.gathered import Answer
 from service.wire.openai_errors import envelope, missing, not_json, refusal
 
 IMAGE_TOKENS = 85  # assumed: what an image of low detail costs in the published vision price tables
@@ -229,12 +230,12 @@ class Head:
         }
 
 
-def completion(head: Head, texts: list[bytes], finishes: list[str | None], usage: Usage) -> bytes:
-    """The whole answer. `texts` are JSON-escaped, without quotes."""
+def completion(head: Head, answers: list[Answer], usage: Usage) -> bytes:
+    """The whole answer."""
     choices = b",".join(
         b'{"index":%d,"message":{"role":"assistant","content":"%b","refusal":null,"annotations":[]},'
-        b'"logprobs":null,"finish_reason":%b}' % (index, text, orjson.dumps(finish))
-        for index, (text, finish) in enumerate(zip(texts, finishes, strict=True))
+        b'"logprobs":null,"finish_reason":%b}' % (index, answer.text(), orjson.dumps(answer.finish))
+        for index, answer in enumerate(answers)
     )
     opening = orjson.dumps(head.fields("chat.completion"))[:-1]
     return b'%b,"choices":[%b],"usage":%b}' % (opening, choices, orjson.dumps(_usage(usage)))
@@ -242,6 +243,8 @@ def completion(head: Head, texts: list[bytes], finishes: list[str | None], usage
 
 class Chunks:
     """Encodes one stream. All that does not change between tokens is rendered once, here."""
+
+    opens_early = False
 
     def __init__(self, head: Head, choices: int, include_usage: bool) -> None:
         self._start = b"data: " + orjson.dumps(head.fields("chat.completion.chunk"))[:-1] + b',"choices":['
@@ -252,7 +255,7 @@ class Chunks:
         self._after = b'"},"logprobs":null,"finish_reason":null}' + self._end
         self._between = [self._after + before for before in self._before]
 
-    def opening(self) -> bytes:
+    def opening(self, _: Usage) -> bytes:
         """The chunks that come before any token: who speaks, once per choice."""
         role = b'{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null}'
         return b"".join(b'%b{"index":%d,"delta":%b%b' % (self._start, i, role, self._end) for i in range(self._choices))
@@ -262,6 +265,9 @@ class Chunks:
         choice, text = delta.choice, delta.text
         events = self._before[choice] + text.replace(b"\n", self._between[choice]) + self._after if text else b""
         return events if delta.finish is None else events + self._finish(choice, delta.finish)
+
+    def keepalive(self) -> bytes:
+        return sse.KEEPALIVE
 
     def closing(self, usage: Usage) -> bytes:
         """What follows when all choices have finished."""

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from service.errors import Broken, InvalidRequest, ServiceError
-from service.messages import Delta, FinishReason, Usage
+from service.messages import Delta, FinishReason, Part, Usage
 from service.wire import openai_chat
+from service.wire.gathered import Gathered
 from service.wire.openai_errors import envelope
 
 HEAD = openai_chat.Head("chatcmpl-1", 1796000000, 'a "model"', "priority", "fp_1")
@@ -35,7 +36,8 @@ class Answer:
         start = 0
         for end in [*sorted({cut for cut in cuts if 0 < cut < total}), total]:
             text = b"\n".join(escaped(text) for text in self.texts[start:end])
-            yield Delta("job", 1, choice, start, end - start, text, self.finish if end == total else None)
+            finish, part = self.finish if end == total else None, None if start else Part()
+            yield Delta("job", 1, choice, start, end - start, text, finish, part)
             start = end
 
 
@@ -73,7 +75,7 @@ def payloads(stream: bytes) -> list[bytes]:
 def test_any_events_make_a_grammatical_stream(told: tuple[list[Answer], list[Delta]], include_usage: bool) -> None:
     given_answers, deltas = told
     encoder = openai_chat.Chunks(HEAD, len(given_answers), include_usage)
-    stream = encoder.opening() + b"".join(map(encoder.delta, deltas)) + encoder.closing(USAGE)
+    stream = encoder.opening(USAGE) + b"".join(map(encoder.delta, deltas)) + encoder.closing(USAGE)
     *chunks, done = payloads(stream)
     assert done == b"[DONE]"
     said = [orjson.loads(chunk) for chunk in chunks]
@@ -106,11 +108,10 @@ def test_any_events_make_a_grammatical_stream(told: tuple[list[Answer], list[Del
 @given(conversations())
 def test_a_whole_answer_says_what_the_stream_says(told: tuple[list[Answer], list[Delta]]) -> None:
     given_answers, deltas = told
-    pieces: list[list[bytes]] = [[] for _ in given_answers]
+    gathered = Gathered(len(given_answers))
     for delta in deltas:
-        pieces[delta.choice].append(delta.text.replace(b"\n", b""))
-    finishes: list[str | None] = [answer.finish for answer in given_answers]
-    whole = orjson.loads(openai_chat.completion(HEAD, [b"".join(parts) for parts in pieces], finishes, USAGE))
+        gathered.add(delta)
+    whole = orjson.loads(openai_chat.completion(HEAD, gathered.answers, USAGE))
     assert whole["object"] == "chat.completion"
     assert whole["service_tier"] == "priority"
     assert [choice["index"] for choice in whole["choices"]] == list(range(len(given_answers)))
@@ -121,7 +122,7 @@ def test_a_whole_answer_says_what_the_stream_says(told: tuple[list[Answer], list
 
 
 def test_usage_has_its_details_with_zeros() -> None:
-    whole = orjson.loads(openai_chat.completion(HEAD, [b""], ["stop"], USAGE))
+    whole = orjson.loads(openai_chat.completion(HEAD, Gathered(1).answers, USAGE))
     assert whole["usage"] == {
         "prompt_tokens": 7,
         "completion_tokens": 5,
