@@ -17,8 +17,16 @@ up: .venv/runs
 	@exec $(BIN)/fastmode up --follow-parent \
 		$(call said,HOST,--host) $(call said,PORT,--port) $(call said,CATALOG,--catalog) $(call said,GATEWAYS,--gateways)
 
+# Tests that only compute share the cores; the others watch clocks, and have them for themselves.
+COMPUTING := tests/simulation tests/planning tests/service tests/workers/test_content.py tests/test_tidy.py
+
 test: .venv/tests
+ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
+else
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(COMPUTING)
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(COMPUTING))
+endif
 
 check: .venv/tests
 	$(BIN)/ruff check .
