@@ -52,6 +52,19 @@ async def test_a_stream_that_waits_is_kept_alive_until_its_first_token(steady: S
     assert len(heard.pieces) == 5
 
 
+async def test_a_stream_is_kept_alive_in_a_silence_between_tokens(steady: Service) -> None:
+    """A prompt that takes a second to read holds up those whose tokens are computed in the same steps."""
+    async with post(steady.base_url, "reader", LONG) as running:
+        heard = await running.pieces(1)
+        async with post(steady.base_url, "reader", 1, prompt="word " * 100) as reading:
+            await reading.rest()
+        while heard.keepalives < 2:  # the stream would end, and this loop with an error, if there were none
+            heard.add(await anext(aiter(running.blocks())))
+        said = len(heard.pieces)
+        await running.pieces(said + 1, heard)
+    assert heard.error is None
+
+
 async def test_an_error_after_keep_alives_is_an_event(steady: Service) -> None:
     async with post(steady.base_url, "hasty", LONG) as running, post(steady.base_url, "hasty", 5) as late:
         await running.pieces(1)
