@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from service import prefixes, tokenizer
-from service.errors import ContextLengthExceeded, InvalidRequest, Unavailable
+from service.errors import ContextLengthExceeded, InvalidRequest, OutputTooLong, Unavailable
 from service.messages import Job, Turn, Wish
 from service.pools import Pool, PrefixCache, Roofline
 from service.queue import Bounds
@@ -28,7 +28,8 @@ class Ask:
     """What a client wants. `account` tells tenants apart for fairness; it is not a secret.
 
     Its words for a tier are a dialect's: `service_tier`, and `speed` with what `betas` allow. Where `prompts` is given,
-    each turn is a prompt of its own that nothing is wrapped around, and `prompts` has its tokens.
+    each turn is a prompt of its own that nothing is wrapped around, and `prompts` has its tokens. Of a prompt, the
+    first `cacheable` tokens may be found in a cache, and be kept there; None: all.
     """
 
     model: str
@@ -48,6 +49,7 @@ class Ask:
     seed: int | None = None
     choices: int = 1
     account: str = ""
+    cacheable: int | None = None
     prompts: tuple[int, ...] = ()
     wish: Wish = field(default_factory=Wish)
 
@@ -148,7 +150,9 @@ def _count(ask: Ask) -> tuple[int, bytes]:
 def _identify(ask: Ask, cache: PrefixCache, salt: str) -> tuple[int, bytes]:
     prompt = prefixes.prompt(ask.turns, ask.tools, ask.images, ask.image_tokens)
     tokens = prefixes.length(prompt)
-    return tokens, prefixes.blocks(prompt, cache.block, salt) if tokens >= cache.minimum else b""
+    if ask.cacheable is not None:
+        prompt = prefixes.beginning(prompt, ask.cacheable)
+    return tokens, prefixes.blocks(prompt, cache.block, salt) if prefixes.length(prompt) >= cache.minimum else b""
 
 
 def _check_volume(ask: Ask, longest: int) -> None:
@@ -184,6 +188,7 @@ def _check_length(ask: Ask, offer: Offer, prompt_tokens: int) -> None:
             f"This model's maximum context length is {window} tokens. However, your messages resulted in "
             f"{prompt_tokens} tokens. Please reduce the length of the messages.",
             param="messages",
+            facts={"prompt": prompt_tokens, "window": window},
         )
     param, wanted = ask.max_tokens_param, ask.max_tokens
     if wanted is None:
@@ -191,9 +196,10 @@ def _check_length(ask: Ask, offer: Offer, prompt_tokens: int) -> None:
     elif ask.min_tokens > wanted:
         raise InvalidRequest("min_tokens must not exceed the limit on output tokens.", param="min_tokens")
     if wanted > offer.max_output:
-        raise InvalidRequest(
+        raise OutputTooLong(
             f"{param} is too large: {wanted}. This model supports at most {offer.max_output} completion tokens.",
             param=param,
+            facts={"wanted": wanted, "most": offer.max_output, "model": offer.model},
         )
     if prompt_tokens + wanted > window:
         raise ContextLengthExceeded(
@@ -201,6 +207,7 @@ def _check_length(ask: Ask, offer: Offer, prompt_tokens: int) -> None:
             f"{prompt_tokens + wanted} tokens ({prompt_tokens} in the messages, {wanted} in the completion). Please "
             "reduce the length of the messages or completion.",
             param="messages",
+            facts={"prompt": prompt_tokens, "wanted": wanted, "window": window},
         )
 
 

@@ -5,11 +5,13 @@
     ├── MeasurementsError       a file of measurements cannot be used; the message names line and column
     ├── CalibrationError        an endpoint cannot be measured: its URL, its key, what it answers, what is asked for
     ├── PlanError               what is asked for cannot be planned
+    ├── RulesError              a file of rules cannot be used; the message names the key and the reasoning
     ├── TraceError              a file of requests cannot be used; the message names the line
     ├── PlotError               a plot cannot be saved as that
     └── ServiceError            something a client is told; carries status, code, param
         ├── InvalidRequest      400  the body is wrong                        (code: invalid_value, ...)
         │   ├── ContextLengthExceeded      the prompt does not fit the model's context window
+        │   ├── OutputTooLong              more is asked for than the model can say
         │   └── TierNotOffered             the model is not sold at that tier
         ├── Unauthorized        401
         ├── ModelNotFound       404
@@ -20,10 +22,16 @@
         ├── UnsupportedMedia    415
         ├── Contended           429  capacity exists, and others hold it: the queue is full or its deadline passed
         ├── Unavailable         503  no capacity: no workers, draining, Redis away
-        └── Broken              500  a job failed, or its stream cannot be completed
+        ├── Broken              500  a job failed, or its stream cannot be completed
+        └── Injected            any  what somebody asked for, to see what a client makes of it
 
 How an error looks on the wire is the business of each dialect in service.wire.
 """
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_NONE: Mapping[str, int | str] = MappingProxyType({})
 
 
 class FastmodeError(Exception):
@@ -46,6 +54,10 @@ class PlanError(FastmodeError):
     """A workload, a mix of tiers or an SLO that cannot be planned."""
 
 
+class RulesError(FastmodeError):
+    """A file of rules cannot be used."""
+
+
 class TraceError(FastmodeError):
     """A file of requests cannot be used."""
 
@@ -57,7 +69,8 @@ class PlotError(FastmodeError):
 class ServiceError(FastmodeError):
     """Something a client is told.
 
-    `reason` comes from a closed set and goes into the x-fastmode-reason header; `retry_after` is in seconds.
+    `reason` comes from a closed set and goes into the x-fastmode-reason header; `retry_after` is in seconds. `facts`
+    are what the message says, for dialects that have words of their own for it.
     """
 
     status = 500
@@ -72,6 +85,7 @@ class ServiceError(FastmodeError):
         param: str | None = None,
         reason: str | None = None,
         retry_after: float | None = None,
+        facts: Mapping[str, int | str] = _NONE,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -79,6 +93,7 @@ class ServiceError(FastmodeError):
         self.param = param
         self.reason = reason if reason is not None else type(self).reason
         self.retry_after = retry_after
+        self.facts = facts
 
 
 class InvalidRequest(ServiceError):
@@ -88,6 +103,10 @@ class InvalidRequest(ServiceError):
 
 class ContextLengthExceeded(InvalidRequest):
     code = "context_length_exceeded"
+
+
+class OutputTooLong(InvalidRequest):
+    """The limit on output tokens is above the model's own."""
 
 
 class TierNotOffered(InvalidRequest):
@@ -142,3 +161,11 @@ class Unavailable(ServiceError):
 class Broken(ServiceError):
     status = 500
     code = "server_error"
+
+
+class Injected(ServiceError):
+    """Its status is meant literally: every dialect says just that one."""
+
+    def __init__(self, status: int, message: str, *, code: str, reason: str, retry_after: float | None) -> None:
+        super().__init__(message, code=code, reason=reason, retry_after=retry_after)
+        self.status = status

@@ -49,6 +49,11 @@ def length(prompt: bytes) -> int:
     return len(prompt) // _TOKEN
 
 
+def beginning(prompt: bytes, tokens: int) -> bytes:
+    """The prompt up to there."""
+    return prompt[: tokens * _TOKEN]
+
+
 def blocks(prompt: bytes, size: int, salt: str) -> bytes:
     """The hashes of its full blocks of `size` tokens, 8 bytes each."""
     running = sha256(salt.encode("utf-8", "surrogatepass") + b"\0")
