@@ -58,6 +58,8 @@ class Dialect:
             more["retry-after"] = str(max(1, round(error.retry_after)))
             if self.says_milliseconds:
                 more["retry-after-ms"] = str(round(error.retry_after * 1000))
+        if error.should_retry is not None:
+            more["x-should-retry"] = str(error.should_retry).lower()
         if isinstance(error, RequestTimeout):
             more["connection"] = "close"  # what else comes belongs to the request that was given up
         return more

@@ -70,12 +70,15 @@ class ServiceError(FastmodeError):
     """Something a client is told.
 
     `reason` comes from a closed set and goes into the x-fastmode-reason header; `retry_after` is in seconds. `facts`
-    are what the message says, for dialects that have words of their own for it.
+    are what the message says, for dialects that have words of their own for it. `type` is another than a dialect says
+    with the status; `should_retry` overrules what clients do by themselves.
     """
 
     status = 500
     code: str | None = None
     reason: str | None = None
+    type: str | None = None
+    should_retry: bool | None = None
 
     def __init__(
         self,

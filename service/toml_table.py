@@ -20,6 +20,7 @@ KeyPath = tuple[str, ...]
 _KEY = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 _DOTTED = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
 _HEADER = re.compile(rf"\s*\[\s*({_DOTTED})\s*\]")
+_ELEMENT = re.compile(rf"\s*\[\[\s*({_DOTTED})\s*\]\]")
 _ASSIGNMENT = re.compile(rf"\s*({_DOTTED})\s*=")
 _MISSING: Any = object()
 
@@ -38,10 +39,14 @@ class Document:
         """Raises CatalogError: the file cannot be read or is not TOML."""
         try:
             text = path.read_text(encoding="utf-8")
-            values = tomllib.loads(text, parse_float=Decimal)  # exact: prices become integers
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise CatalogError(f"{path}: cannot be read as TOML: {error}") from error
-        return cls(path.name, values, _index(text), frozenset(everywhere))
+        return cls(path.name, _values(str(path), text), _index(text), frozenset(everywhere))
+
+    @classmethod
+    def of(cls, name: str, text: str) -> "Document":
+        """As `read`, of a text that is in no file; `name` is what errors call it."""
+        return cls(name, _values(name, text), _index(text), frozenset())
 
     def root(self) -> "Table":
         return Table(self, (), self.values)
@@ -135,6 +140,12 @@ class Table:
             raise self.error(key, f"is {value}; it must be a whole number")
         return int(value)
 
+    def boolean(self, key: str, default: Any = _MISSING) -> bool:
+        value = self._get(key, default)
+        if not isinstance(value, bool):
+            raise self.error(key, f"is {value!r}; it must be true or false")
+        return value
+
     def day(self, key: str) -> date:
         value = self._get(key, _MISSING)
         if not isinstance(value, date):
@@ -155,6 +166,17 @@ class Table:
         parent = self.table(key)
         return {name: parent.table(name) for name in parent.values}
 
+    def items(self, key: str) -> list["Table"]:
+        """The tables of an array, numbered from 1 in the paths of errors; none if the key is absent."""
+        values = self._get(key, [])
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+            raise self.error(key, f"is {values!r}; it must be a list of tables")
+        return [Table(self.document, (*self.path, key, str(n)), value) for n, value in enumerate(values, start=1)]
+
+    def any(self, key: str, default: Any = _MISSING) -> Any:
+        """The value as it is, for whoever accepts several types."""
+        return self._get(key, default)
+
     def _get(self, key: str, default: Any) -> Any:
         self._known.add(key)
         if key in self.values:
@@ -169,16 +191,38 @@ def dotted(path: KeyPath) -> str:
     return ".".join(key if re.fullmatch(r"[\w-]+", key) else f'"{key}"' for key in path)
 
 
+def _values(place: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text, parse_float=Decimal)  # exact: prices become integers
+    except tomllib.TOMLDecodeError as error:
+        raise CatalogError(f"{place}: cannot be read as TOML: {error}") from error
+
+
 def _index(text: str) -> dict[KeyPath, int]:
     lines: dict[KeyPath, int] = {}
+    elements: dict[KeyPath, int] = {}  # of each array of tables, those begun so far
     header: KeyPath = ()
     for number, line in enumerate(text.splitlines(), start=1):
-        if found := _HEADER.match(line):
-            header = _split(found[1])
+        if found := _ELEMENT.match(line):
+            array = _numbered(_split(found[1]), elements)
+            elements[array] = elements.get(array, 0) + 1
+            header = (*array, str(elements[array]))
+            lines.setdefault(header, number)
+        elif found := _HEADER.match(line):
+            header = _numbered(_split(found[1]), elements)
             lines.setdefault(header, number)
         elif found := _ASSIGNMENT.match(line):
             lines.setdefault(header + _split(found[1]), number)
     return lines
+
+
+def _numbered(keys: KeyPath, elements: Mapping[KeyPath, int]) -> KeyPath:
+    """The path of a header: one below an array of tables belongs to its last element."""
+    path: KeyPath = ()
+    for key in keys[:-1]:
+        path = (*path, key)
+        path = (*path, str(elements[path])) if path in elements else path
+    return (*path, keys[-1])
 
 
 def _split(key: str) -> KeyPath:

@@ -5,7 +5,7 @@ Types by status after the errors page of Anthropic's API documentation.
 
 import orjson
 
-from service.errors import ServiceError
+from service.errors import Injected, ServiceError
 
 _TYPES = {
     401: "authentication_error",
@@ -24,11 +24,12 @@ _OVERLOADED = 529
 
 def envelope(error: ServiceError, request_id: str) -> bytes:
     """The body of an error answer."""
-    kind = _TYPES.get(status(error), "invalid_request_error")
+    told = status(error)
+    kind = error.type or _TYPES.get(told, "api_error" if told >= 500 else "invalid_request_error")
     words = {"type": kind, "message": error.message}
     return orjson.dumps({"type": "error", "error": words, "request_id": request_id})
 
 
 def status(error: ServiceError) -> int:
     """Where OpenAI says 503, Anthropic says 529."""
-    return _OVERLOADED if error.status == 503 else error.status
+    return _OVERLOADED if error.status == 503 and not isinstance(error, Injected) else error.status
