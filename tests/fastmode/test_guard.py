@@ -16,9 +16,10 @@ from fastmode.child import LINE_MAX, Child, Lair
 Run = Callable[[str], Child]
 
 PARENT = """
-import os, sys, time
+import os, signal, sys, time
 from fastmode.child import Child, Lair
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 lair = Lair()
 say = lambda name, *words: os.write(1, (" ".join([name, *words]) + "\\n").encode())  # whole lines, from any thread
 texts = enumerate(sys.argv[1:])
