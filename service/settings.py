@@ -31,6 +31,7 @@ class Settings:
     port: int = 8000
     reuse_port: bool = False  # several gateway processes listen on one port, and the kernel spreads connections
     catalog: Path | None = None  # None: the catalog that ships with the package
+    profile: str = "2026-11"  # what the real APIs are like, and sell, at which date
     metrics_dir: Path | None = None  # shared by all processes of a host, so that one /metrics speaks for all
     metrics_port: int = 0  # a worker's own /metrics; 0: none
     log_level: str = "warning"
