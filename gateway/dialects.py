@@ -28,17 +28,21 @@ class JSON(Response):
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """`envelope` words an error for a request of that id; `status` is what a client of this dialect is told."""
+    """`envelope` words an error for a request of that id; `status` is what a client of this dialect is told.
+
+    `fixed` headers are the same on every answer.
+    """
 
     name: str
     id_header: str
     envelope: Callable[[ServiceError, str], bytes]
     status: Callable[[ServiceError], int]
     says_milliseconds: bool
+    fixed: Mapping[str, str]
 
     def headers(self, request_id: str) -> dict[str, str]:
         """Of every answer."""
-        return {self.id_header: request_id}
+        return {self.id_header: request_id, **self.fixed}
 
     def answer(self, content: Any, status: int = 200, headers: Mapping[str, str] = NONE) -> JSON:
         """A whole answer, but for a generated one."""
@@ -71,6 +75,7 @@ OPENAI = Dialect(
     envelope=lambda error, _: openai_errors.envelope(error),
     status=lambda error: error.status,
     says_milliseconds=True,
+    fixed=NONE,
 )
 ANTHROPIC = Dialect(
     name="anthropic",
@@ -78,6 +83,7 @@ ANTHROPIC = Dialect(
     envelope=anthropic_errors.envelope,
     status=anthropic_errors.status,
     says_milliseconds=False,
+    fixed=MappingProxyType({"anthropic-organization-id": anthropic_errors.ORGANIZATION}),
 )
 
 

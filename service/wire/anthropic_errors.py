@@ -1,11 +1,18 @@
-"""The error envelope of the Anthropic dialect: {"type": "error", "error": {type, message}, "request_id"}.
+"""The error envelope of the Anthropic dialect, and what is wrong with a body in its words.
 
-Types by status after the errors page of Anthropic's API documentation.
+{"type": "error", "error": {type, message}, "request_id"}. Types by status after the errors page of Anthropic's API
+documentation. A fault's path is made of names, indices and tags: `messages.0.content.1.text.text: Field required`.
 """
 
-import orjson
+from typing import Any
 
-from service.errors import Injected, ServiceError
+import orjson
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from service.errors import ContextLengthExceeded, InvalidRequest, ModelNotFound, OutputTooLong, ServiceError
+
+ORGANIZATION = "11111111-2222-4333-8444-555555555555"  # whose API it is: made up, and told with every answer
 
 _TYPES = {
     401: "authentication_error",
@@ -16,20 +23,76 @@ _TYPES = {
     413: "request_too_large",
     429: "rate_limit_error",
     500: "api_error",
+    503: "api_error",
     504: "timeout_error",
     529: "overloaded_error",
 }
 _OVERLOADED = 529
 
+# What pydantic says otherwise, by its name for the fault; the rest of its words are the API's own.
+_WORDS = {
+    "list_type": "Input should be a valid array",
+    "model_type": "Input should be an object",
+    "model_attributes_type": "Input should be an object",
+    "union_tag_not_found": "Field required",
+}
+_RANGES = {"temperature": "range: 0..1", "top_p": "range: 0..1"}
+
 
 def envelope(error: ServiceError, request_id: str) -> bytes:
     """The body of an error answer."""
-    told = status(error)
-    kind = error.type or _TYPES.get(told, "api_error" if told >= 500 else "invalid_request_error")
-    words = {"type": kind, "message": error.message}
-    return orjson.dumps({"type": "error", "error": words, "request_id": request_id})
+    return orjson.dumps({"type": "error", "error": _error(error), "request_id": request_id})
+
+
+def event(error: ServiceError) -> bytes:
+    """The payload of an error event within a stream."""
+    return orjson.dumps({"type": "error", "error": _error(error)})
 
 
 def status(error: ServiceError) -> int:
-    """Where OpenAI says 503, Anthropic says 529."""
-    return _OVERLOADED if error.status == 503 and not isinstance(error, Injected) else error.status
+    """Where OpenAI says 503, Anthropic says 529; a server that shuts down is no overloaded one."""
+    return _OVERLOADED if error.status == 503 and error.reason != "draining" else error.status
+
+
+def unknown_model(name: str) -> ModelNotFound:
+    return ModelNotFound(f"model: {name[:100]}", param="model")
+
+
+def invalid(words: str) -> InvalidRequest:
+    return InvalidRequest(words)
+
+
+def refusal(faulty: ValidationError) -> InvalidRequest:
+    """The first fault found in a request body."""
+    fault = faulty.errors(include_url=False)[0]
+    path, words = ".".join(map(str, fault["loc"])), _words(fault)
+    if fault["type"] == "union_tag_not_found":
+        path += ".type"
+    return invalid(f"{path}: {words}" if path else words)
+
+
+def _words(fault: ErrorDetails) -> str:
+    if fault["type"] in ("less_than_equal", "greater_than_equal") and fault["loc"][-1] in _RANGES:
+        return _RANGES[str(fault["loc"][-1])]
+    return _WORDS.get(fault["type"], fault["msg"])
+
+
+def _error(error: ServiceError) -> dict[str, Any]:
+    return {"type": _TYPES.get(status(error), "invalid_request_error"), "message": _message(error)}
+
+
+def _message(error: ServiceError) -> str:
+    """Limits are worded as clients of the API know them, which read numbers out of the words."""
+    facts = error.facts
+    match error:
+        case OutputTooLong():
+            limit = "which is the maximum allowed number of output tokens for"
+            return f"max_tokens: {facts['wanted']} > {facts['most']}, {limit} {facts['model']}"
+        case ContextLengthExceeded() if "wanted" in facts:
+            limit = f"{facts['prompt']} + {facts['wanted']} > {facts['window']}"
+            advice = "decrease input length or `max_tokens` and try again"
+            return f"input length and `max_tokens` exceed context limit: {limit}, {advice}"
+        case ContextLengthExceeded() if facts:
+            return f"prompt is too long: {facts['prompt']} tokens > {facts['window']} maximum"
+        case _:
+            return error.message
