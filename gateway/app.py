@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway import chat, health, models
+from gateway import chat, completions, embeddings, health, models
 from gateway.admission import Admission
 from gateway.answers import RAW_SEND
 from gateway.desk import Desk
@@ -33,6 +33,8 @@ def create_app(
     app = FastAPI(title="fastmode", docs_url=None, redoc_url=None, redirect_slashes=False)
     desk = Desk(settings, admission, relay, queues)
     app.include_router(chat.routes(desk))
+    app.include_router(completions.routes(desk))
+    app.include_router(embeddings.routes(desk, catalog))
     app.include_router(models.routes(catalog))
     app.include_router(health.routes(settings, admission, relay, queues))
     report = openai_models.listing(asdict(row) for row in figures.rows(catalog))

@@ -7,36 +7,26 @@ from functools import partial
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from gateway.admission import Ask, account_of
+from gateway.admission import Ask, Ticket, account_of
 from gateway.answers import Stream, Whole
 from gateway.desk import Desk
-from gateway.dialects import OPENAI, request_id
-from service.errors import ServiceError
+from gateway.openai_speech import OpenAISpeech
 from service.messages import Usage
-from service.wire import openai_chat
+from service.wire import openai_chat, openai_embeddings
 from service.wire.gathered import Answer
+from service.wire.openai_chat_answer import Chunks, Head, Manner, completion
 
 
-class ChatSpeech:
+class ChatSpeech(OpenAISpeech):
     """One chat completion's answer outside of the stream itself."""
 
-    def __init__(self, head: openai_chat.Head, arrived: float) -> None:
+    def __init__(self, head: Head, manner: Manner, arrived: float) -> None:
+        super().__init__(arrived)
         self._head = head
-        self._arrived = arrived
-
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        taken = asyncio.get_running_loop().time() - self._arrived
-        return [
-            (b"x-request-id", request_id().encode()),
-            (b"openai-version", b"2020-10-01"),
-            (b"openai-processing-ms", str(round(taken * 1000)).encode()),
-        ]
+        self._manner = manner
 
     def whole(self, answers: list[Answer], usage: Usage) -> bytes:
-        return openai_chat.completion(self._head, answers, usage)
-
-    def refusal(self, error: ServiceError) -> Response:
-        return OPENAI.refuse(error)
+        return completion(self._head, answers, usage, self._manner)
 
 
 def routes(desk: Desk) -> APIRouter:
@@ -45,21 +35,26 @@ def routes(desk: Desk) -> APIRouter:
     @router.post("/v1/chat/completions")
     async def chat_completions(request: Request) -> Response:
         arrived = asyncio.get_running_loop().time()
-        call, exchange = await desk.take(request, partial(_read, request), prefix="chatcmpl-")
-        ticket = exchange.ticket
-        head = openai_chat.Head(
-            ticket.job.id, int(time.time()), ticket.job.model, ticket.offer.reported_as, ticket.fingerprint
-        )
-        speech = ChatSpeech(head, arrived)
+        read = partial(_read, request, desk.settings.strict_fields)
+        call, exchange = await desk.take(request, read, prefix="chatcmpl-")
+        head, manner = head_of(exchange.ticket), _manner(call)
+        speech = ChatSpeech(head, manner, arrived)
         if not call.stream:
             return Whole(desk.settings, exchange, speech)
-        return Stream(desk.settings, exchange, speech, openai_chat.Chunks(head, ticket.job.choices, call.include_usage))
+        return Stream(desk.settings, exchange, speech, Chunks(head, exchange.ticket.job.choices, manner))
 
     return router
 
 
-def _read(request: Request, body: bytes) -> tuple[openai_chat.ChatRequest, Ask]:
-    call = openai_chat.parse(body)
+def head_of(ticket: Ticket) -> Head:
+    """What every object of the answer says about itself."""
+    offer = ticket.offer
+    return Head(ticket.job.id, int(time.time()), ticket.job.model, offer.reported_as, ticket.fingerprint)
+
+
+def _read(request: Request, strict: bool, body: bytes) -> tuple[openai_chat.ChatRequest, Ask]:
+    call = openai_chat.parse(body, strict)
+    openai_embeddings.refuse_sampling(call.model)
     return call, _ask(call, request)
 
 
@@ -79,4 +74,9 @@ def _ask(call: openai_chat.ChatRequest, request: Request) -> Ask:
         seed=call.seed,
         choices=call.n or 1,
         account=account_of(request.headers.get("authorization"), request.headers.get("x-api-key")),
+        wish=call.wish(),
     )
+
+
+def _manner(call: openai_chat.ChatRequest) -> Manner:
+    return Manner(call.include_usage, call.include_obfuscation, call.custom_tools, call.functions is not None)

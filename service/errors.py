@@ -14,6 +14,7 @@
         │   ├── OutputTooLong              more is asked for than the model can say
         │   └── TierNotOffered             the model is not sold at that tier
         ├── Unauthorized        401
+        ├── Forbidden           403  the model exists, and not for that
         ├── ModelNotFound       404
         ├── NotFound            404
         ├── MethodNotAllowed    405
@@ -119,6 +120,10 @@ class TierNotOffered(InvalidRequest):
 class Unauthorized(ServiceError):
     status = 401
     code = "invalid_api_key"
+
+
+class Forbidden(ServiceError):
+    status = 403
 
 
 class ModelNotFound(ServiceError):

@@ -4,6 +4,7 @@ Variables are the field names in upper case behind `FASTMODE_`; the one exceptio
 customary name. An unknown `FASTMODE_` variable or an impossible value is an error: a typo must not pass silently.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import isfinite
@@ -13,7 +14,9 @@ from urllib.parse import urlsplit
 
 from service.errors import FastmodeError
 
+JOURNAL_MAX = 100_000
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/,\s]+")
 _MAY_BE_ZERO = {"drain_delay", "grace", "flush_every"}
 BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
@@ -35,6 +38,16 @@ class Settings:
     metrics_dir: Path | None = None  # shared by all processes of a host, so that one /metrics speaks for all
     metrics_port: int = 0  # a worker's own /metrics; 0: none
     log_level: str = "warning"
+
+    strict_fields: bool = True  # unknown fields are refused where OpenAI's API refuses them
+    cors_origins: str = "loopback"  # whose web pages may ask: "loopback", "*", "" (nobody), or origins with commas
+
+    rules: Path | None = None  # of what is answered to whom, and of the rates of faults
+    faults: bool = True  # a request may ask for a fault of its own, in a header
+    debug_headers: bool = False  # every answer says how it was served
+    journal: int = (
+        0  # requests a gateway remembers, and shows to clients on the same machine; 0: none, and no such routes
+    )
 
     body_max: int = 32 * 1024 * 1024
     bodies_max: int = 128 * 1024 * 1024  # bodies one gateway holds at once, from their first byte until they are queued
@@ -68,6 +81,8 @@ class Settings:
                 raise SettingsError(f"{_variable(name)} is {getattr(self, name)}; it must be at least 1")
         if self.log_level.lower() not in LOG_LEVELS:
             raise SettingsError(f"FASTMODE_LOG_LEVEL is {self.log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
+        if not 0 <= self.journal <= JOURNAL_MAX:
+            raise SettingsError(f"FASTMODE_JOURNAL is {self.journal}; it must lie between 0 and {JOURNAL_MAX}")
         for name in ("port", "metrics_port"):
             if not 0 <= getattr(self, name) <= 65535:
                 raise SettingsError(f"{_variable(name)} is {getattr(self, name)}; a port lies between 0 and 65535")
@@ -75,6 +90,12 @@ class Settings:
             raise SettingsError("FASTMODE_MAILBOX_PAUSE must be positive and at most FASTMODE_MAILBOX_MAX")
         if self.bodies_max < self.body_max:
             raise SettingsError("FASTMODE_BODIES_MAX must be at least FASTMODE_BODY_MAX: the largest body has to fit")
+        for origin in self.cors_origins.split(",") if self.cors_origins not in ("", "*", "loopback") else ():
+            if not _ORIGIN.fullmatch(origin):
+                raise SettingsError(
+                    f"FASTMODE_CORS_ORIGINS names {origin!r}; an origin looks like https://example.com or "
+                    "http://localhost:3000, several are separated by commas"
+                )
         if self.lease < 0.1:
             raise SettingsError("FASTMODE_LEASE below 0.1 s would lose jobs to scheduling noise")
 
@@ -98,7 +119,7 @@ def _variable(name: str) -> str:
 
 def _parse(variable: str, name: str, text: str) -> Any:
     default = getattr(Settings(), name)
-    if name in ("catalog", "metrics_dir"):
+    if name in ("catalog", "metrics_dir", "rules"):
         return Path(text) if text else None
     if isinstance(default, bool):
         if text.lower() not in BOOLEANS:

@@ -47,6 +47,7 @@ SHELVES = (
         "explain",
         "tokenizer",
         "prefixes",
+        "embeddings",
         "faults",
         "course",
         "scripts",

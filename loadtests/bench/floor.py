@@ -16,13 +16,15 @@ import uvicorn
 import uvloop
 
 from service.messages import Delta, Part, Usage
-from service.wire import openai_chat, sse
+from service.wire import sse
 from service.wire.gathered import Answer, Said
+from service.wire.openai_chat_answer import Chunks, Head, Manner, completion
 
-_HEAD = openai_chat.Head(f"chatcmpl-{'0' * 29}", 1_764_547_200, "test-zero", "default", f"fp_{'0' * 10}")
+_HEAD = Head(f"chatcmpl-{'0' * 29}", 1_764_547_200, "test-zero", "default", f"fp_{'0' * 10}")
 _USAGE = Usage(prompt=14, completion=1)
 _ANSWER = Answer([Said(Part(), bytearray(b"Engines"))], "length")
-_WHOLE = openai_chat.completion(_HEAD, [_ANSWER], _USAGE)
+_MANNER = Manner(include_usage=True)
+_WHOLE = completion(_HEAD, [_ANSWER], _USAGE, _MANNER)
 _HEADERS = [
     (b"x-request-id", b"req_" + b"0" * 32),
     (b"openai-version", b"2020-10-01"),
@@ -32,15 +34,11 @@ _JSON = [(b"content-type", b"application/json"), (b"content-length", str(len(_WH
 _EVENTS = [(b"content-type", sse.CONTENT_TYPE), (b"cache-control", b"no-cache"), *_HEADERS]
 
 
-def _encoder() -> openai_chat.Chunks:
-    return openai_chat.Chunks(_HEAD, 1, include_usage=True)
-
-
-def _delta(finish: bool) -> Delta:
-    return Delta("", 1, 0, 0, 1, b" engines", "length" if finish else None)
-
-
-_STREAM = _encoder().opening(_USAGE) + _encoder().delta(_delta(finish=True)) + _encoder().closing(_USAGE)
+_encoder = Chunks(_HEAD, 1, _MANNER)
+_OPENING = _encoder.delta(Delta("", 1, 0, 0, 0, b"", part=Part()))
+_EVENT = _encoder.delta(Delta("", 1, 0, 0, 1, b" engines"))
+_LAST = _encoder.delta(Delta("", 1, 0, 0, 1, b" engines", "length"))
+_STREAM = _OPENING + _LAST + _encoder.closing(_USAGE)
 
 
 @dataclass(slots=True)
@@ -53,13 +51,13 @@ class _Paced:
 
     async def stream(self, send: Any, tokens: int, rate: float) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
-        await send(_part(_encoder().opening(_USAGE)))
+        await send(_part(_OPENING))
         self.streams[send] = tokens
         ended = self.done[send] = asyncio.Event()
         if self.ticker is None:
             self.ticker = asyncio.create_task(self._tick(1 / rate))
         await ended.wait()
-        closing = _encoder().delta(_delta(finish=True)) + _encoder().closing(Usage(prompt=14, completion=tokens))
+        closing = _LAST + _encoder.closing(Usage(prompt=14, completion=tokens))
         await send({"type": "http.response.body", "body": closing})
 
     async def _tick(self, period: float) -> None:
@@ -86,7 +84,6 @@ class _Paced:
         raise RuntimeError("a client does not read")
 
 
-_EVENT = _encoder().delta(_delta(finish=False))
 _paced = _Paced()
 
 

@@ -1,129 +1,106 @@
-"""Chat completions: the request body inwards; the whole answer and the chunks of a stream outwards. Sans-IO.
+"""Chat completions inwards: a request body, checked, and what it wants of an answer. Sans-IO.
 
-Shapes after the OpenAPI document of the OpenAI API and recorded traffic: every chunk of a stream has the same id and
-`created`, `service_tier` on each, the role first, one finish chunk per choice, then one chunk with empty `choices` for
-the usage if it was asked for, then [DONE].
+Fields and bounds after the OpenAPI document of the OpenAI API, as openai 3.57 has them in its types. What would mislead
+if it were neglected in silence is refused: sound, and searching the web.
 
-Knows nothing of tiers, queues or engines. Text arrives as service.messages.Delta defines it, already escaped.
+Knows nothing of tiers, queues or engines. Answers are worded in service.wire.openai_chat_answer.
 """
 
-from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
-import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from service.errors import InvalidRequest, ServiceError
-from service.messages import Delta, Turn, Usage
-from service.wire import sse
-from service.wire.gathered import Answer
-from service.wire.openai_errors import envelope, missing, not_json, refusal
+from service.errors import InvalidRequest
+from service.messages import Tool, Turn, Wish
+from service.wire import openai_messages, openai_tools
+from service.wire.openai_body import (
+    BOUNDED,
+    Biases,
+    Fields,
+    Penalty,
+    Seed,
+    Stops,
+    StreamOptions,
+    as_text,
+    check_streaming,
+    read,
+)
+from service.wire.openai_formats import ResponseFormat
+from service.wire.openai_messages import IMAGE_TOKENS, Message
+from service.wire.openai_tools import Functions, Mode, Named, ToolChoice, Tools
 
-IMAGE_TOKENS = 85  # assumed: what an image of low detail costs in the published vision price tables
+__all__ = ["IMAGE_TOKENS", "ChatRequest", "parse"]
 
-# The real API takes at most 2,048 messages; here the bound holds for every list, so that what a body costs to check is
-# bounded too. The first fault in a list is enough.
-_BOUNDED = Field(max_length=2048, fail_fast=True)
-_Stop = Annotated[str, Field(min_length=1)]
+# Assumed: no maker publishes how long its models think. Each step is two to four times the one below, as in the token
+# counts that public evaluations report for the efforts of one model.
+REASONING = {"none": 0, "minimal": 32, "low": 128, "medium": 512, "high": 1536, "xhigh": 4096, "max": 8192}
+LENGTHS = {"low": (80.0, 0.6), "medium": (200.0, 0.7), "high": (500.0, 0.7)}  # median and sigma; assumed, too
 
-_NEEDED = {
-    "developer": ("content",),
-    "system": ("content",),
-    "user": ("content",),
-    "tool": ("content", "tool_call_id"),
-}
-
-
-class _Lenient(BaseModel):
-    """The real API ignores most fields it does not know; types it does know are checked without conversion."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-
-class ImageUrl(_Lenient):
-    url: str
-
-
-class Part(_Lenient):
-    """A piece of a message. `type` names the field that holds it."""
-
-    type: Literal["text", "refusal", "image_url"]
-    text: str | None = None
-    refusal: str | None = None
-    image_url: ImageUrl | None = None
-
-    def words(self) -> str:
-        """What can be read of it."""
-        held = getattr(self, self.type)
-        return held if isinstance(held, str) else ""
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+_Metadata = Annotated[
+    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
+]
 
 
-class Message(_Lenient):
-    """One turn. The names of participants are accepted, and neither shown to the model nor counted."""
+class PredictedText(Fields):
+    type: Literal["text"]
+    text: str
 
-    role: Literal["developer", "system", "user", "assistant", "tool", "function"]
-    content: str | Annotated[list[Part], _BOUNDED] | None = None
-    tool_calls: Annotated[list[dict[str, Any]], _BOUNDED] | None = None
-    tool_call_id: str | None = None
 
-    def missing(self) -> str | None:
-        """The path, from here, of something that its role or one of its parts cannot do without."""
-        for field in _NEEDED.get(self.role, ()):
-            if getattr(self, field) is None:
-                return field
-        if isinstance(self.content, list):
-            for index, part in enumerate(self.content):
-                if getattr(part, part.type) is None:
-                    return f"content[{index}].{part.type}"
-        return None
+class Prediction(Fields):
+    type: Literal["content"]
+    content: str | Annotated[list[PredictedText], BOUNDED]
 
     def text(self) -> str:
-        """All that is text in it, tool calls included: what the model would be given to read."""
-        content = self.content or ""
-        said = content if isinstance(content, str) else "".join(part.words() for part in content)
-        return said + (_readable(self.tool_calls, "messages") if self.tool_calls else "")
-
-    def images(self) -> tuple[bytes, ...]:
-        """What tells its images apart: digests of what they are, or of where."""
-        parts = self.content if isinstance(self.content, list) else []
-        return tuple(
-            blake2b(part.image_url.url.encode(), digest_size=16).digest()
-            for part in parts
-            if part.type == "image_url" and part.image_url
-        )
+        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
 
 
-class StreamOptions(_Lenient):
-    include_usage: bool | None = None
-
-
-class ChatRequest(_Lenient):
-    """The fields that are honoured, and those whose silent neglect would mislead."""
+class ChatRequest(Fields):
+    """Every field of the API; those without effect on what is emulated are there for their types."""
 
     model: Annotated[str, Field(min_length=1)]
-    messages: Annotated[list[Message], Field(min_length=1), _BOUNDED]
+    messages: Annotated[list[Message], Field(min_length=1), BOUNDED]
     service_tier: str | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     min_tokens: Annotated[int, Field(ge=0)] | None = None
     ignore_eos: bool | None = None
+    stop: Stops | None = None
     n: Annotated[int, Field(ge=1, le=128)] | None = None
-    stop: _Stop | Annotated[list[_Stop], Field(max_length=4)] | None = None
-    seed: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
+    seed: Seed | None = None
+    reasoning_effort: Effort | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    prediction: Prediction | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    response_format: ResponseFormat | None = None
+
+    tools: Tools | None = None
+    tool_choice: Mode | ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    functions: Functions | None = None
+    function_call: Literal["none", "auto"] | Named | None = None
+
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    logprobs: bool | None = None
-    top_logprobs: int | None = None
-    tools: Annotated[list[dict[str, Any]], _BOUNDED] | None = None
-    tool_choice: Literal["none", "auto", "required"] | dict[str, Any] | None = None
-    function_call: str | dict[str, Any] | None = None
-    response_format: dict[str, Any] | None = None
-    modalities: list[str] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: Biases | None = None
+
+    store: bool | None = None
+    metadata: _Metadata | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    prompt_cache_options: dict[str, Any] | None = None
+    moderation: dict[str, Any] | None = None
+    modalities: list[Literal["text", "audio"]] | None = None
+    audio: dict[str, Any] | None = None
+    web_search_options: dict[str, Any] | None = None
 
     @property
     def output_limit(self) -> int | None:
@@ -137,13 +114,21 @@ class ChatRequest(_Lenient):
     def include_usage(self) -> bool:
         return bool(self.stream_options and self.stream_options.include_usage)
 
+    @property
+    def include_obfuscation(self) -> bool:
+        return self.stream_options is None or self.stream_options.include_obfuscation is not False
+
+    @property
+    def custom_tools(self) -> frozenset[str]:
+        """The names of those that take text."""
+        return frozenset(tool.custom.name for tool in self.tools or () if tool.custom is not None)
+
     def turns(self) -> tuple[Turn, ...]:
-        return tuple(Turn(message.role, message.text()) for message in self.messages)
+        return openai_messages.turns(self.messages)
 
     def images(self) -> tuple[tuple[bytes, ...], ...]:
         """Of each message; empty if none has any."""
-        images = tuple(message.images() for message in self.messages)
-        return images if any(images) else ()
+        return openai_messages.images(self.messages)
 
     def tool_text(self) -> str:
         """The definitions of tools as the model is given them to read.
@@ -151,149 +136,95 @@ class ChatRequest(_Lenient):
         That is their JSON. The real models are given a shorter notation that is not published, so the real count of
         prompt tokens is somewhat lower.
         """
-        return _readable(self.tools, "tools") if self.tools else ""
+        defined = self.tools or self.functions
+        return as_text([each.model_dump(exclude_unset=True) for each in defined], "tools") if defined else ""
+
+    def wish(self) -> Wish:
+        """How the answer is to look. Raises InvalidRequest."""
+        tools, choice = self._tools()
+        form = self.response_format
+        return Wish(
+            tools=tools,
+            tool_choice=choice,
+            parallel=self.functions is None and self.parallel_tool_calls is not False,
+            schema=form.schema_text(self.turns()) if form else b"",
+            strict=form.strict if form else False,
+            reasoning=REASONING[self.reasoning_effort] if self.reasoning_effort else 0,
+            prediction=self.prediction.text() if self.prediction else "",
+            logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+            length=LENGTHS[self.verbosity or "medium"],
+        )
+
+    def _tools(self) -> tuple[tuple[Tool, ...], Mode]:
+        if self.tools:
+            return openai_tools.chosen(openai_tools.offered(self.tools), self.tool_choice)
+        if self.functions:
+            return openai_tools.chosen_function(openai_tools.offered_functions(self.functions), self.function_call)
+        return (), "auto"
 
 
-def _readable(document: list[dict[str, Any]], param: str) -> str:
-    """JSON as text. Raises InvalidRequest: reading goes deeper (1,024 levels) than writing (254)."""
-    try:
-        return orjson.dumps(document).decode()
-    except orjson.JSONEncodeError:
-        raise InvalidRequest(f"Invalid '{param}': nested too deeply.", param=param) from None
+def parse(body: bytes, strict: bool = True) -> ChatRequest:
+    """A request body, checked; `strict`: unknown fields are refused.
 
-
-def parse(body: bytes) -> ChatRequest:
-    """A request body, checked. Raises InvalidRequest with the dialect's code and the path of the faulty parameter."""
-    try:
-        document = orjson.loads(body)  # stricter than pydantic's own: no NaN, no lone surrogates
-    except orjson.JSONDecodeError as error:
-        raise not_json(str(error)) from None
-    try:
-        request = ChatRequest.model_validate(document)
-    except ValidationError as invalid:
-        raise refusal(invalid, ChatRequest) from None
-    _require_what_is_missing(request)
+    Raises InvalidRequest with the dialect's code and the path of the faulty parameter.
+    """
+    request = read(body, ChatRequest, strict)
+    openai_messages.check(request.messages)
+    check_streaming(request.stream, request.stream_options)
+    _require_company(request)
     _refuse_the_unsupported(request)
+    if request.prediction is not None:
+        _check_prediction(request)
     return request
 
 
-def _require_what_is_missing(request: ChatRequest) -> None:
-    for index, message in enumerate(request.messages):
-        field = message.missing()
-        if field is not None:
-            raise missing(f"messages[{index}].{field}")
+def _require_company(request: ChatRequest) -> None:
+    """Fields that mean nothing without another one."""
+    for param, given, other, there in (
+        ("tool_choice", request.tool_choice, "tools", request.tools),
+        ("parallel_tool_calls", request.parallel_tool_calls, "tools", request.tools),
+        ("function_call", request.function_call, "functions", request.functions),
+    ):
+        if given is not None and there is None:
+            raise InvalidRequest(
+                f"Invalid value for '{param}': '{param}' is only allowed when '{other}' are specified.", param=param
+            )
+    if request.top_logprobs and not request.logprobs:
+        raise InvalidRequest(
+            "The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled.", param="top_logprobs"
+        )
+    if request.tools and request.functions:
+        raise InvalidRequest("Only one of 'tools' and 'functions' may be specified.", param="functions")
 
 
 def _refuse_the_unsupported(request: ChatRequest) -> None:
-    if request.stream_options is not None and not request.stream:
+    if "audio" in (request.modalities or ()):
         raise InvalidRequest(
-            "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
+            "Unsupported value: 'modalities' does not support 'audio' with this model. Supported values are: 'text'.",
+            code="unsupported_value",
+            param="modalities",
         )
-    forced_tool = isinstance(request.tool_choice, dict) or request.tool_choice == "required"
-    forced_function = isinstance(request.function_call, dict)
-    structured = (request.response_format or {}).get("type", "text") != "text"
-    spoken = "audio" in (request.modalities or ())
+    if request.web_search_options is not None:
+        raise InvalidRequest(
+            "Unsupported parameter: 'web_search_options' is not supported with this model.",
+            code="unsupported_parameter",
+            param="web_search_options",
+        )
+
+
+def _check_prediction(request: ChatRequest) -> None:
+    """The guide to predicted outputs names what they do not go together with."""
     for param, asked in (
+        ("n", (request.n or 1) > 1),
+        ("tools", request.tools),
+        ("functions", request.functions),
         ("logprobs", request.logprobs),
-        ("top_logprobs", request.top_logprobs),
-        ("tool_choice", forced_tool),
-        ("function_call", forced_function),
-        ("response_format", structured),
-        ("modalities", spoken),
+        ("presence_penalty", (request.presence_penalty or 0) > 0),
+        ("frequency_penalty", (request.frequency_penalty or 0) > 0),
     ):
         if asked:
             raise InvalidRequest(
-                f"Unsupported value: '{param}' asks for something this service does not emulate.",
-                code="unsupported_value",
+                f"Unsupported parameter: '{param}' is not supported together with 'prediction'.",
+                code="unsupported_parameter",
                 param=param,
             )
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What every object of one answer says about itself."""
-
-    id: str
-    created: int
-    model: str
-    service_tier: str
-    system_fingerprint: str
-
-    def fields(self, kind: str) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "object": kind,
-            "created": self.created,
-            "model": self.model,
-            "service_tier": self.service_tier,
-            "system_fingerprint": self.system_fingerprint,
-        }
-
-
-def completion(head: Head, answers: list[Answer], usage: Usage) -> bytes:
-    """The whole answer."""
-    choices = b",".join(
-        b'{"index":%d,"message":{"role":"assistant","content":"%b","refusal":null,"annotations":[]},'
-        b'"logprobs":null,"finish_reason":%b}' % (index, answer.text(), orjson.dumps(answer.finish))
-        for index, answer in enumerate(answers)
-    )
-    opening = orjson.dumps(head.fields("chat.completion"))[:-1]
-    return b'%b,"choices":[%b],"usage":%b}' % (opening, choices, orjson.dumps(_usage(usage)))
-
-
-class Chunks:
-    """Encodes one stream. All that does not change between tokens is rendered once, here."""
-
-    opens_early = False
-
-    def __init__(self, head: Head, choices: int, include_usage: bool) -> None:
-        self._start = b"data: " + orjson.dumps(head.fields("chat.completion.chunk"))[:-1] + b',"choices":['
-        self._end = b"]%b}\n\n" % (b',"usage":null' if include_usage else b"")
-        self._choices = choices
-        self._include_usage = include_usage
-        self._before = [b'%b{"index":%d,"delta":{"content":"' % (self._start, index) for index in range(choices)]
-        self._after = b'"},"logprobs":null,"finish_reason":null}' + self._end
-        self._between = [self._after + before for before in self._before]
-
-    def opening(self, _: Usage) -> bytes:
-        """The chunks that come before any token: who speaks, once per choice."""
-        role = b'{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null}'
-        return b"".join(b'%b{"index":%d,"delta":%b%b' % (self._start, i, role, self._end) for i in range(self._choices))
-
-    def delta(self, delta: Delta) -> bytes:
-        """One event for each token with text, and the finish chunk behind the last."""
-        choice, text = delta.choice, delta.text
-        events = self._before[choice] + text.replace(b"\n", self._between[choice]) + self._after if text else b""
-        return events if delta.finish is None else events + self._finish(choice, delta.finish)
-
-    def keepalive(self) -> bytes:
-        return sse.KEEPALIVE
-
-    def closing(self, usage: Usage) -> bytes:
-        """What follows when all choices have finished."""
-        if not self._include_usage:
-            return sse.DONE
-        return self._start + b'],"usage":%b}\n\n' % orjson.dumps(_usage(usage)) + sse.DONE
-
-    def failure(self, error: ServiceError) -> bytes:
-        """A stream that cannot be completed says so; no [DONE] follows."""
-        return sse.data(envelope(error))
-
-    def _finish(self, choice: int, reason: str) -> bytes:
-        chunk = b'{"index":%d,"delta":{},"logprobs":null,"finish_reason":"%b"}' % (choice, reason.encode())
-        return self._start + chunk + self._end
-
-
-def _usage(usage: Usage) -> dict[str, Any]:
-    return {
-        "prompt_tokens": usage.prompt,
-        "completion_tokens": usage.completion,
-        "total_tokens": usage.prompt + usage.completion,
-        "prompt_tokens_details": {"cached_tokens": usage.cached, "audio_tokens": 0},
-        "completion_tokens_details": {
-            "reasoning_tokens": usage.reasoning,
-            "audio_tokens": 0,
-            "accepted_prediction_tokens": 0,
-            "rejected_prediction_tokens": 0,
-        },
-    }

@@ -37,6 +37,20 @@ _FAULTS = {
         "Invalid '{param}': empty string. Expected a string with minimum length {min_length}, but got an empty string"
         " instead.",
     ),
+    "string_too_long": (
+        "string_above_max_length",
+        "Invalid '{param}': string too long. Expected a string with maximum length {max_length}, but got a string with"
+        " length {length} instead.",
+    ),
+    "string_pattern_mismatch": (
+        "invalid_value",
+        "Invalid '{param}': string does not match pattern. Expected a string that matches the pattern '{pattern}'.",
+    ),
+    "object_too_long": (
+        "object_above_max_properties",
+        "Invalid '{param}': too many properties. Expected an object with at most {max_length} properties, but got an"
+        " object with {length} properties instead.",
+    ),
     "literal_error": ("invalid_value", "Invalid value: {input}. Supported values are: {expected}."),
 }
 _WRONG_TYPE = ("invalid_type", "Invalid type for '{param}': expected {wanted}, but got {kind} instead.")
@@ -82,6 +96,8 @@ def refusal(invalid: ValidationError, model: type[BaseModel]) -> InvalidRequest:
     if not param:
         return InvalidRequest("The body of the request must be a JSON object.", code="invalid_type")
     kind = faults[0]["type"]
+    if kind == "too_long" and isinstance(faults[0]["input"], dict):
+        kind = "object_too_long"
     if kind == "missing":
         return missing(param)
     facts = _facts(faults, param)
@@ -113,7 +129,7 @@ def _facts(faults: list[ErrorDetails], param: str) -> dict[str, Any]:
         **limits,
         "param": param,
         "input": f"'{given[:64]}'" if isinstance(given, str) else given if isinstance(given, int | float) else kind,
-        "length": len(given) if isinstance(given, list) else None,
+        "length": len(given) if isinstance(given, list | str | dict) else None,
         "number": "integer" if isinstance(given, int) else "decimal",
         "wanted": wanted[0] if len(wanted) == 1 else "one of " + " or ".join(wanted),
         "kind": kind,

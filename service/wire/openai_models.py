@@ -5,7 +5,8 @@ from typing import Any
 
 
 def model(name: str, created: int, owned_by: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": created, "owned_by": owned_by}
+    """`created` in Unix seconds."""
+    return {"id": name, "object": "model", "created": created, "owned_by": owned_by, "shutdown_date": None}
 
 
 def listing(models: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from openai import DefaultHttpxClient, NotFoundError, OpenAI
 
 from fastmode.up import Service
 from service import figures, tiers
+from service.embeddings import EMBEDDERS
 
 CATALOG = Path(__file__).parent.parent / "catalogs" / "chat.toml"
 
@@ -33,16 +34,16 @@ def client(url: str) -> Iterator[OpenAI]:
         yield client
 
 
-def test_the_models_of_the_catalog_are_listed_in_its_order(client: OpenAI) -> None:
+def test_the_models_of_the_catalog_are_listed_in_its_order_and_then_those_that_embed(client: OpenAI) -> None:
     listed = client.models.list().data
     catalog = tiers.load(CATALOG)
     assert [(model.id, model.created, model.owned_by) for model in listed] == [
-        (model.id, model.created, model.owned_by) for model in catalog.models.values()
+        (model.id, model.created, model.owned_by) for model in (*catalog.models.values(), *EMBEDDERS.values())
     ]
     assert {model.object for model in listed} == {"model"}
 
 
-@pytest.mark.parametrize("name", ["three-tiers", "tests/sees-images"])
+@pytest.mark.parametrize("name", ["three-tiers", "tests/sees-images", "text-embedding-3-small"])
 def test_a_model_is_found_by_its_name(client: OpenAI, http: httpx.Client, name: str) -> None:
     model = client.models.retrieve(name)
     assert model.id == name

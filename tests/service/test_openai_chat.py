@@ -1,8 +1,6 @@
-"""The chat dialect as a pure function: events to bytes, bodies to calls, faults to words."""
+"""The chat dialect inwards as a pure function: bodies to calls and wishes, faults to words."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -11,140 +9,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from service.errors import Broken, InvalidRequest, ServiceError
-from service.messages import Delta, FinishReason, Part, Usage
+from service.errors import InvalidRequest, ServiceError
+from service.messages import Tool, Wish
 from service.wire import openai_chat
-from service.wire.gathered import Gathered
 from service.wire.openai_errors import envelope
-
-HEAD = openai_chat.Head("chatcmpl-1", 1796000000, 'a "model"', "priority", "fp_1")
-USAGE = Usage(prompt=7, cached=2, completion=5)
-FINISHES: list[FinishReason] = ["stop", "length", "tool_calls", "content_filter"]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One choice: the texts of its tokens, and how many tokens without text follow them."""
-
-    texts: list[str]
-    silent: int
-    finish: FinishReason
-
-    def deltas(self, choice: int, cuts: list[int]) -> Iterator[Delta]:
-        """The choice as a worker tells it, in runs that end at the cuts."""
-        total = len(self.texts) + self.silent
-        start = 0
-        for end in [*sorted({cut for cut in cuts if 0 < cut < total}), total]:
-            text = b"\n".join(escaped(text) for text in self.texts[start:end])
-            finish, part = self.finish if end == total else None, None if start else Part()
-            yield Delta("job", 1, choice, start, end - start, text, finish, part)
-            start = end
-
-
-def escaped(text: str) -> bytes:
-    return orjson.dumps(text)[1:-1]
-
-
-texts = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6), max_size=8)
-answers = st.lists(
-    st.builds(Answer, texts, st.integers(0, 2), st.sampled_from(FINISHES)).filter(lambda a: a.texts or a.silent),
-    min_size=1,
-    max_size=4,
-)
-
-
-@st.composite
-def conversations(draw: st.DrawFn) -> tuple[list[Answer], list[Delta]]:
-    """Answers, and their deltas in any order that keeps each choice's own."""
-    given_answers = draw(answers)
-    cuts = st.lists(st.integers(1, 9), max_size=4)
-    queues = [list(answer.deltas(choice, draw(cuts))) for choice, answer in enumerate(given_answers)]
-    order = draw(st.permutations([choice for choice, queue in enumerate(queues) for _ in queue]))
-    return given_answers, [queues[choice].pop(0) for choice in order]
-
-
-def payloads(stream: bytes) -> list[bytes]:
-    """The data of each event. Every event is one line, and the last one is whole."""
-    assert stream.endswith(b"\n\n")
-    events = stream[:-2].split(b"\n\n")
-    assert all(event.startswith(b"data: ") and b"\n" not in event for event in events)
-    return [event.removeprefix(b"data: ") for event in events]
-
-
-@given(conversations(), st.booleans())
-def test_any_events_make_a_grammatical_stream(told: tuple[list[Answer], list[Delta]], include_usage: bool) -> None:
-    given_answers, deltas = told
-    encoder = openai_chat.Chunks(HEAD, len(given_answers), include_usage)
-    stream = encoder.opening(USAGE) + b"".join(map(encoder.delta, deltas)) + encoder.closing(USAGE)
-    *chunks, done = payloads(stream)
-    assert done == b"[DONE]"
-    said = [orjson.loads(chunk) for chunk in chunks]
-    for chunk in said:
-        assert {name: chunk[name] for name in ("id", "created", "model", "service_tier", "system_fingerprint")} == {
-            "id": "chatcmpl-1",
-            "created": 1796000000,
-            "model": 'a "model"',
-            "service_tier": "priority",
-            "system_fingerprint": "fp_1",
-        }
-        assert chunk["object"] == "chat.completion.chunk"
-    if include_usage:
-        last = said.pop()
-        assert last["choices"] == []
-        assert last["usage"]["total_tokens"] == 12
-        assert all(chunk["usage"] is None for chunk in said)
-    else:
-        assert all("usage" not in chunk for chunk in said)
-    assert all(len(chunk["choices"]) == 1 for chunk in said)
-    for index, answer in enumerate(given_answers):
-        mine = [choice for chunk in said for choice in chunk["choices"] if choice["index"] == index]
-        assert [choice["finish_reason"] for choice in mine] == [None] * (len(mine) - 1) + [answer.finish]
-        opening, *contents, closing = [choice["delta"] for choice in mine]
-        assert opening == {"role": "assistant", "content": "", "refusal": None}
-        assert contents == [{"content": text} for text in answer.texts]
-        assert closing == {}
-
-
-@given(conversations())
-def test_a_whole_answer_says_what_the_stream_says(told: tuple[list[Answer], list[Delta]]) -> None:
-    given_answers, deltas = told
-    gathered = Gathered(len(given_answers))
-    for delta in deltas:
-        gathered.add(delta)
-    whole = orjson.loads(openai_chat.completion(HEAD, gathered.answers, USAGE))
-    assert whole["object"] == "chat.completion"
-    assert whole["service_tier"] == "priority"
-    assert [choice["index"] for choice in whole["choices"]] == list(range(len(given_answers)))
-    for choice, answer in zip(whole["choices"], given_answers, strict=True):
-        assert choice["message"]["role"] == "assistant"
-        assert choice["message"]["content"] == "".join(answer.texts)
-        assert choice["finish_reason"] == answer.finish
-
-
-def test_usage_has_its_details_with_zeros() -> None:
-    whole = orjson.loads(openai_chat.completion(HEAD, Gathered(1).answers, USAGE))
-    assert whole["usage"] == {
-        "prompt_tokens": 7,
-        "completion_tokens": 5,
-        "total_tokens": 12,
-        "prompt_tokens_details": {"cached_tokens": 2, "audio_tokens": 0},
-        "completion_tokens_details": {
-            "reasoning_tokens": 0,
-            "audio_tokens": 0,
-            "accepted_prediction_tokens": 0,
-            "rejected_prediction_tokens": 0,
-        },
-    }
-
-
-def test_a_stream_that_fails_says_so_and_does_not_claim_to_be_done() -> None:
-    [payload] = payloads(openai_chat.Chunks(HEAD, 1, True).failure(Broken("The worker is gone.")))
-    assert orjson.loads(payload) == {
-        "error": {"message": "The worker is gone.", "type": "server_error", "param": None, "code": "server_error"}
-    }
-
+from service.wire.openai_messages import Message
 
 USER = {"role": "user", "content": "Hello"}
+LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+SAY = {"type": "function", "function": {"name": "say", "description": "Aloud", "strict": True}}
+PATCH = {"type": "custom", "custom": {"name": "patch", "description": "A diff"}}
+TOOLS = (
+    Tool("look", b'{"type":"object"}'),
+    Tool("say", description="Aloud", strict=True),
+    Tool("patch", description="A diff"),
+)
+CALLS = {
+    "role": "assistant",
+    "tool_calls": [
+        {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}},
+        {"id": "call_2", "type": "custom", "custom": {"name": "patch", "input": "+"}},
+    ],
+}
+
+
+def result(call: str) -> dict[str, str]:
+    return {"role": "tool", "tool_call_id": call, "content": "4"}
+
+
+def tooled(**fields: Any) -> dict[str, Any]:
+    return {"tools": [LOOK, SAY, PATCH], **fields}
+
+
+def allowed(mode: str, *tools: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": list(tools)}}
+
+
+def called(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}
 
 
 def call(**fields: Any) -> openai_chat.ChatRequest:
@@ -200,6 +102,53 @@ def call(**fields: Any) -> openai_chat.ChatRequest:
             "messages[0].tool_call_id",
         ),
         ({"messages": [{"role": "assistant", "tool_calls": [1]}]}, "invalid_type", "messages[0].tool_calls[0]"),
+        ({"messages": [{"role": "assistant", "tool_calls": []}]}, "empty_array", "messages[0].tool_calls"),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": [{"id": "c", "type": "function"}]}]},
+            "missing_required_parameter",
+            "messages[0].tool_calls[0].function",
+        ),
+        ({"messages": [{"role": "assistant"}]}, "invalid_value", "messages.[0].content"),
+        ({"messages": [{"role": "function", "content": "4"}]}, "missing_required_parameter", "messages[0].name"),
+        ({"messages": [result("call_1")]}, "invalid_value", "messages.[0].role"),
+        ({"messages": [CALLS, result("call_1")]}, "invalid_value", "messages"),
+        ({"messages": [CALLS, USER]}, "invalid_value", "messages.[1].role"),
+        ({"messages": [CALLS, result("call_3")]}, "invalid_value", "messages.[1].role"),
+        ({"messages": [{**USER, "content": []}]}, "empty_array", "messages[0].content"),
+        (
+            {"messages": [{"role": "system", "content": [{"type": "image_url", "image_url": {"url": "https://a"}}]}]},
+            "invalid_value",
+            "messages[0]",
+        ),
+        (
+            {"messages": [{**USER, "content": [{"type": "refusal", "refusal": "no"}]}]},
+            "invalid_value",
+            "messages[0].content[0].type",
+        ),
+        (
+            {
+                "messages": [
+                    {**USER, "content": [{"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}]}
+                ]
+            },
+            "invalid_value",
+            "messages[0].content[0].type",
+        ),
+        (
+            {"messages": [{**USER, "content": [{"type": "file", "file": {"file_id": "f"}}]}]},
+            "invalid_value",
+            "messages[0].content[0].type",
+        ),
+        (
+            {"messages": [{**USER, "content": [{"type": "image_url", "image_url": {"url": "file:///a"}}]}]},
+            "invalid_value",
+            "messages[0].content[0].image_url.url",
+        ),
+        (
+            {"messages": [{**USER, "content": [{"type": "image_url", "image_url": {"url": "x", "detail": "x"}}]}]},
+            "invalid_value",
+            "messages[0].content[0].image_url.detail",
+        ),
         ({"max_tokens": 0}, "integer_below_min_value", "max_tokens"),
         ({"max_tokens": "5"}, "invalid_type", "max_tokens"),
         ({"max_tokens": 5.0}, "invalid_type", "max_tokens"),
@@ -229,19 +178,79 @@ def call(**fields: Any) -> openai_chat.ChatRequest:
         ({"tools": {}}, "invalid_type", "tools"),
         ({"tools": ["hammer"]}, "invalid_type", "tools[0]"),
         ({"tool_choice": "perhaps"}, "invalid_value", "tool_choice"),
-        ({"tool_choice": "required"}, "unsupported_value", "tool_choice"),
-        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "unsupported_value", "tool_choice"),
-        ({"function_call": {"name": "f"}}, "unsupported_value", "function_call"),
-        ({"logprobs": True}, "unsupported_value", "logprobs"),
-        ({"top_logprobs": 3}, "unsupported_value", "top_logprobs"),
-        ({"response_format": {"type": "json_object"}}, "unsupported_value", "response_format"),
+        ({"tool_choice": "required"}, "invalid_value", "tool_choice"),
+        ({"parallel_tool_calls": False}, "invalid_value", "parallel_tool_calls"),
+        ({"function_call": "auto"}, "invalid_value", "function_call"),
+        ({"tools": []}, "empty_array", "tools"),
+        ({"tools": [LOOK] * 129}, "array_above_max_length", "tools"),
+        ({"tools": [{"type": "function"}]}, "missing_required_parameter", "tools[0].function"),
+        ({"tools": [{"type": "custom"}]}, "missing_required_parameter", "tools[0].custom"),
+        ({"tools": [{"type": "browser"}]}, "invalid_value", "tools[0].type"),
+        ({"tools": [LOOK, called("two words")]}, "invalid_value", "tools[1].function.name"),
+        ({"tools": [called("x" * 65)]}, "string_above_max_length", "tools[0].function.name"),
+        ({"tools": [{"type": "function", "function": {}}]}, "missing_required_parameter", "tools[0].function.name"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "array"}}}]},
+            "invalid_function_parameters",
+            "tools[0].function.parameters",
+        ),
+        (tooled(tool_choice=called("hear")), "invalid_value", "tool_choice.function.name"),
+        (tooled(tool_choice={"type": "function"}), "missing_required_parameter", "tool_choice.function"),
+        (tooled(tool_choice={"type": "allowed_tools"}), "missing_required_parameter", "tool_choice.allowed_tools"),
+        (
+            tooled(tool_choice=allowed("auto", called("hear"))),
+            "invalid_value",
+            "tool_choice.allowed_tools.tools",
+        ),
+        (
+            tooled(tool_choice=allowed("all", LOOK)),
+            "invalid_value",
+            "tool_choice.allowed_tools.mode",
+        ),
+        (tooled(functions=[{"name": "f"}]), "invalid_value", "functions"),
+        ({"functions": []}, "empty_array", "functions"),
+        ({"functions": [{"name": "f"}], "function_call": {"name": "g"}}, "invalid_value", "function_call.name"),
+        ({"logprobs": "yes"}, "invalid_type", "logprobs"),
+        ({"top_logprobs": 3}, "invalid_value", "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "integer_above_max_value", "top_logprobs"),
+        ({"logit_bias": {"50256": 101}}, "integer_above_max_value", "logit_bias"),
+        ({"response_format": {"type": "json_object"}}, "invalid_value", "messages"),
+        ({"response_format": {"type": "yaml"}}, "invalid_value", "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "missing_required_parameter", "response_format.json_schema"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "a b"}}},
+            "invalid_value",
+            "response_format.json_schema.name",
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": []}}},
+            "invalid_type",
+            "response_format.json_schema.schema",
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "string"}}}},
+            "invalid_json_schema",
+            "response_format",
+        ),
         ({"response_format": "json"}, "invalid_type", "response_format"),
+        ({"reasoning_effort": "huge"}, "invalid_value", "reasoning_effort"),
+        ({"verbosity": "loud"}, "invalid_value", "verbosity"),
+        ({"metadata": {"a": 1}}, "invalid_type", "metadata"),
+        ({"metadata": {"a": "x" * 513}}, "string_above_max_length", "metadata"),
+        ({"metadata": {"a" * 65: "x"}}, "string_above_max_length", "metadata"),
+        ({"metadata": {str(n): "x" for n in range(17)}}, "object_above_max_properties", "metadata"),
+        ({"prediction": {"type": "content"}}, "missing_required_parameter", "prediction.content"),
+        ({"prediction": {"type": "content", "content": "a"}, "n": 2}, "unsupported_parameter", "n"),
+        (tooled(prediction={"type": "content", "content": "a"}), "unsupported_parameter", "tools"),
+        ({"web_search_options": {}}, "unsupported_parameter", "web_search_options"),
+        ({"max_token": 5}, "unknown_parameter", "max_token"),
+        ({"\N{SNOWMAN}": 5}, "unknown_parameter", "\N{SNOWMAN}"),
         ({"modalities": ["text", "audio"]}, "unsupported_value", "modalities"),
     ],
 )
 def test_a_fault_is_named_with_its_code_and_the_path_to_it(fields: dict[str, Any], code: str, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        call(**fields)
+        call(**fields).wish()
     assert (refused.value.code, refused.value.param) == (code, param)
     assert refused.value.status == 400
 
@@ -335,20 +344,25 @@ def test_null_means_not_given() -> None:
             "tool_choice": "auto",
             "parallel_tool_calls": True,
         },
-        {"tool_choice": "none", "function_call": "auto"},
+        {"functions": [{"name": "f"}], "function_call": "auto"},
         {"response_format": {"type": "text"}, "logprobs": False, "top_logprobs": 0, "modalities": ["text"]},
         {"stop": []},
         {"stop": ["a", "b", "c", "d"]},
         {"stream": True, "stream_options": {"include_usage": True, "include_obfuscation": False}},
-        {"messages": [{"role": "system", "content": "s", "name": "n"}, {"role": "developer", "content": []}]},
-        {"messages": [{"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]}]},
-        {"messages": [{"role": "assistant"}]},
-        {"messages": [{"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "4"}]}]},
+        {"messages": [{"role": "system", "content": "s", "name": "n"}, {"role": "developer", "content": ""}]},
+        {"messages": [{**CALLS, "content": None}, result("call_2"), result("call_1"), USER]},
+        {"messages": [CALLS, result("call_1"), result("call_2"), CALLS, result("call_1"), result("call_2")]},
+        {"messages": [{"role": "assistant", "refusal": "no"}, {"role": "assistant", "content": ""}]},
+        {"messages": [{"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}]},
+        {"messages": [{"role": "function", "name": "f", "content": None}]},
+        {"messages": [CALLS, result("call_1"), {**result("call_2"), "content": [{"type": "text", "text": "4"}]}]},
         {
             "messages": [
-                {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u", "detail": "low"}}]}
+                {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a", "detail": "low"}}]}
             ]
         },
+        {"prediction": {"type": "content", "content": [{"type": "text", "text": "a"}]}, "max_completion_tokens": 5},
+        {"x_trace": 1, "thinking": {}, "provider": {"order": []}, "prompt_cache_options": {"mode": "explicit"}},
         {"messages": [{"role": "user", "content": "a", "cache_control": {"type": "ephemeral"}}]},
     ],
 )
@@ -356,15 +370,74 @@ def test_what_clients_send_is_accepted(fields: dict[str, Any]) -> None:
     assert call(**fields).model == "m"
 
 
+def test_unknown_fields_may_be_let_through() -> None:
+    body = json.dumps({"model": "m", "messages": [USER], "max_token": 5}).encode()
+    assert openai_chat.parse(body, strict=False) == call()
+
+
+@pytest.mark.parametrize(
+    ("fields", "wish"),
+    [
+        ({}, Wish()),
+        (tooled(), Wish(tools=TOOLS)),
+        (tooled(tool_choice="none"), Wish(tools=TOOLS, tool_choice="none")),
+        (
+            tooled(tool_choice="required", parallel_tool_calls=False),
+            Wish(tools=TOOLS, tool_choice="required", parallel=False),
+        ),
+        (tooled(tool_choice=called("say")), Wish(tools=TOOLS[1:2], tool_choice="required")),
+        (
+            tooled(tool_choice={"type": "custom", "custom": {"name": "patch"}}),
+            Wish(tools=TOOLS[2:], tool_choice="required"),
+        ),
+        (
+            tooled(
+                tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [PATCH, LOOK]}}
+            ),
+            Wish(tools=TOOLS[::2], tool_choice="required"),
+        ),
+        ({"functions": [LOOK["function"]]}, Wish(tools=TOOLS[:1], parallel=False)),
+        (
+            {"functions": [LOOK["function"], SAY["function"]], "function_call": {"name": "say"}},
+            Wish(tools=TOOLS[1:2], tool_choice="required", parallel=False),
+        ),
+        (
+            {"response_format": {"type": "json_object"}, "messages": [{**USER, "content": "As JSON, please"}]},
+            Wish(schema=b'{"type":"object"}', strict=True),
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"minProperties": 2}}}},
+            Wish(schema=b'{"minProperties":2}'),
+        ),
+        ({"logprobs": True}, Wish(logprobs=0)),
+        ({"logprobs": True, "top_logprobs": 20}, Wish(logprobs=20)),
+        ({"prediction": {"type": "content", "content": "a"}}, Wish(prediction="a")),
+        ({"reasoning_effort": "low"}, Wish(reasoning=128)),
+        ({"reasoning_effort": "none"}, Wish()),
+        ({"verbosity": "low"}, Wish(length=(80.0, 0.6))),
+    ],
+)
+def test_a_request_says_how_its_answer_is_to_look(fields: dict[str, Any], wish: Wish) -> None:
+    assert call(**fields).wish() == wish
+
+
+def test_more_effort_means_more_reasoning() -> None:
+    lengths = [call(reasoning_effort=effort).wish().reasoning for effort in openai_chat.REASONING]
+    assert lengths == sorted(lengths)
+
+
 def test_the_model_reads_parts_and_tool_calls_as_text() -> None:
-    parts = [{"type": "text", "text": "Look: "}, {"type": "image_url", "image_url": {"url": "u"}}]
-    asked = call(messages=[{"role": "user", "content": parts}, {"role": "assistant", "tool_calls": [{"id": "c"}]}])
-    assert [(turn.role, turn.text) for turn in asked.turns()] == [("user", "Look: "), ("assistant", '[{"id":"c"}]')]
+    parts = [{"type": "text", "text": "Look: "}, {"type": "image_url", "image_url": {"url": "https://a"}}]
+    messages = [{"role": "user", "content": parts}, CALLS, result("call_1"), result("call_2")]
+    user, assistant, tool, _ = call(messages=messages).turns()
+    assert (user.role, user.text) == ("user", "Look: ")
+    assert (assistant.role, json.loads(assistant.text)) == ("assistant", CALLS["tool_calls"])
+    assert (tool.role, tool.text) == ("tool", "4")
 
 
 def test_images_are_told_apart_by_what_they_are() -> None:
     def images(*urls: str) -> tuple[tuple[bytes, ...], ...]:
-        parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+        parts = [{"type": "text", "text": ""}, *({"type": "image_url", "image_url": {"url": url}} for url in urls)]
         return call(messages=[{"role": "user", "content": parts}, {"role": "user", "content": "x"}]).images()
 
     assert images() == ()
@@ -378,17 +451,16 @@ def test_what_the_model_reads_is_not_nested_without_end() -> None:
     deep: dict[str, Any] = {}
     for _ in range(300):
         deep = {"a": deep}
-    asked = call(tools=[deep], messages=[{"role": "assistant", "tool_calls": [deep]}])
-    for read, param in ((asked.tool_text, "tools"), (asked.turns, "messages")):
+    tool = {"type": "function", "function": {"name": "f", "parameters": deep}}
+    asked = call(tools=[tool])
+    for read in (asked.tool_text, asked.wish):
         with pytest.raises(InvalidRequest) as refused:
             read()
-        assert refused.value.param == param
+        assert refused.value.param in ("tools", "tools[0].function.parameters")
 
 
 scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=5)
-words = st.sampled_from(
-    [*openai_chat.ChatRequest.model_fields, *openai_chat.Message.model_fields, "type", "text", "url"]
-)
+words = st.sampled_from([*openai_chat.ChatRequest.model_fields, *Message.model_fields, "type", "text", "url"])
 documents = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=4), max_leaves=12
 )
@@ -399,7 +471,10 @@ def test_any_document_is_a_call_or_a_refusal_in_the_dialect(fields: dict[str, An
     body = json.dumps({"model": "m", "messages": [USER], **fields}).encode()
     error: ServiceError | None = None
     try:
-        openai_chat.parse(body)
+        asked = openai_chat.parse(body, strict=False)
+        asked.wish()
+        asked.turns()
+        asked.tool_text()
     except InvalidRequest as refused:
         error = refused
     if error is not None:
