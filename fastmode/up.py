@@ -15,8 +15,8 @@ from fastmode.child import nothing
 from fastmode.show import console
 from fastmode.show.tiers import welcome
 from fastmode.stack import Stack, processes
+from service import profiles, rules, tiers
 from service import settings as settings_
-from service import tiers
 from service.settings import Settings
 from service.tiers import Catalog
 
@@ -40,10 +40,12 @@ class Service:
 
 
 def prepare(environ: Mapping[str, str], gateways: int = 1, on_line: Callable[[str, str], None] = nothing) -> Service:
-    """Everything is checked, nothing is started. Raises SettingsError, CatalogError, PortError."""
+    """Everything is checked, nothing is started. Raises SettingsError, CatalogError, RulesError, PortError."""
     shared = {**environ, "FASTMODE_REUSE_PORT": "1"} if gateways > 1 else dict(environ)
     settings = settings_.read(shared)
-    catalog = tiers.load(settings.catalog)
+    catalog = profiles.load(settings.profile, tiers.load(settings.catalog)).catalog
+    if settings.rules is not None:
+        rules.load(settings.rules, catalog.tiers)
     port.check(settings.host, settings.port)
     grace = settings.drain_delay + settings.grace + STOP_MARGIN
     stack = Stack(processes(list(catalog.pools), gateways), shared, grace=grace, on_line=on_line)

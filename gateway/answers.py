@@ -14,44 +14,25 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.exchange import Exchange
+from gateway.faulty import Corrupting, corrupted
+from gateway.surface import Encoder, Speech
 from service.errors import Broken, ServiceError
-from service.messages import Delta, Event, Finished, Usage
+from service.messages import Delta, Event, Finished
 from service.settings import Settings
 from service.wire import sse
-from service.wire.gathered import Answer, Gathered
+from service.wire.gathered import Gathered
 
 RAW_SEND = "fastmode.raw_send"  # scope key: the server's own send, without the layers the framework wraps around it
 ABORT = "fastmode.abort"  # key of the scope's state: ends the connection at once, whatever is buffered for it
+CLOSE = "fastmode.close"  # likewise: ends it when what is buffered has been sent
 
-
-class Encoder(Protocol):
-    """What a surface makes of a stream.
-
-    The opening comes once, before all other events; `usage` is what is known of the prompt by then. A keep-alive says
-    nothing; one that is an event itself has to be opened for (`opens_early`), a comment need not.
-    """
-
-    opens_early: bool
-
-    def opening(self, usage: Usage) -> bytes: ...
-    def delta(self, delta: Delta) -> bytes: ...
-    def keepalive(self) -> bytes: ...
-    def closing(self, usage: Usage) -> bytes: ...
-    def failure(self, error: ServiceError) -> bytes: ...
-
-
-class Speech(Protocol):
-    """What a surface makes of an answer that is not, or not yet, a stream. Its headers are the same for both."""
-
-    def headers(self) -> list[tuple[bytes, bytes]]: ...
-    def whole(self, answers: list[Answer], usage: Usage) -> bytes: ...
-    def refusal(self, error: ServiceError) -> Response: ...
+_HANG_UP = 1.0  # s a client gets to read what came before its connection is cut on purpose
 
 
 class _Attended(Response):
@@ -66,14 +47,18 @@ class _Attended(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = scope.get(RAW_SEND, send)
-        async with _Attendance(self._exchange, receive, scope["state"][ABORT]) as attendance:
+        ends = scope["state"]
+        async with _Attendance(self._exchange, receive, ends[ABORT], ends[CLOSE]) as attendance:
             await self._answer(scope, attendance)
 
     async def _answer(self, scope: Scope, attendance: "_Attendance") -> None:
         raise NotImplementedError
 
     async def _refuse(self, scope: Scope, attendance: "_Attendance", error: ServiceError) -> None:
-        await self._speech.refusal(error)(scope, _never, partial(self._write, attendance))
+        refusal = self._speech.refusal(error)
+        self._exchange.status = refusal.status_code
+        refusal.raw_headers += self._exchange.revealed()
+        await refusal(scope, _never, partial(self._write, attendance))
 
     async def _write(self, attendance: "_Attendance", message: Message) -> None:
         """A client that does not read for too long is gone."""
@@ -99,18 +84,27 @@ class Whole(_Attended):
             for event in await attendance.events():
                 if isinstance(event, Delta):
                     gathered.add(event)
+        if exchange.box.cut and any(answer.said for answer in gathered.answers):
+            await self._begin(attendance, length=1024)
+            await self._write(attendance, {"type": "http.response.body", "body": b"{", "more_body": True})
         if attendance.gone:
             return
         if exchange.error is not None or exchange.usage is None:
             await self._refuse(scope, attendance, exchange.error or Broken("The response is incomplete."))
             return
         body = self._speech.whole(gathered.answers, exchange.usage)
-        length = (b"content-length", str(len(body)).encode())
-        headers = [(b"content-type", b"application/json"), length, *self._speech.headers()]
-        await self._write(attendance, {"type": "http.response.start", "status": 200, "headers": headers})
+        if exchange.direction.corrupts is not None:
+            body = corrupted(body)
+        await self._begin(attendance, len(body))
         await self._write(attendance, {"type": "http.response.body", "body": body, "more_body": True})
         if not attendance.gone:  # the server waits for what was written before, and this is what it waits with
             await self._write(attendance, {"type": "http.response.body", "body": b""})
+
+    async def _begin(self, attendance: "_Attendance", length: int) -> None:
+        self._exchange.status = 200
+        kind = [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
+        headers = [*kind, *self._speech.headers(), *self._exchange.revealed()]
+        await self._write(attendance, {"type": "http.response.start", "status": 200, "headers": headers})
 
 
 class Stream(_Attended):
@@ -118,7 +112,8 @@ class Stream(_Attended):
 
     def __init__(self, settings: Settings, exchange: Exchange, speech: Speech, encoder: Encoder) -> None:
         super().__init__(settings, exchange, speech)
-        self._encoder = encoder
+        corrupts = exchange.direction.corrupts
+        self._encoder = encoder if corrupts is None else Corrupting(encoder, corrupts)
         self._suspended: _Suspended | None = None
         self._opened = False
         self._closed = False
@@ -155,7 +150,9 @@ class Stream(_Attended):
     async def _begin(self, attendance: "_Attendance") -> None:
         if not attendance.begun:
             attendance.begun = True
-            headers = [(b"content-type", sse.CONTENT_TYPE), (b"cache-control", b"no-cache"), *self._speech.headers()]
+            self._exchange.status = 200
+            kind = [(b"content-type", sse.CONTENT_TYPE), (b"cache-control", b"no-cache")]
+            headers = [*kind, *self._speech.headers(), *self._exchange.revealed()]
             await self._write(attendance, {"type": "http.response.start", "status": 200, "headers": headers})
 
     def _opening(self) -> bytes:
@@ -219,15 +216,23 @@ class Stream(_Attended):
 class _Attendance:
     """Watches one client and one exchange. Invariant: on exit the exchange has been settled, once."""
 
-    def __init__(self, exchange: Exchange, receive: Receive, abort: Callable[[], None]) -> None:
-        self.gone = False
+    def __init__(
+        self, exchange: Exchange, receive: Receive, abort: Callable[[], None], close: Callable[[], None]
+    ) -> None:
         self.begun = False
+        self._left = False
         self._stalled = False
         self._exchange = exchange
         self._box = exchange.box
         self._receive = receive
         self._abort = abort
+        self._close = close
         self._clock = asyncio.get_running_loop().time
+
+    @property
+    def gone(self) -> bool:
+        """Nothing more can be said to the client, or nothing more is to be."""
+        return self._left or self._box.cut
 
     @property
     def now(self) -> float:
@@ -241,11 +246,13 @@ class _Attendance:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._box.cut:
+            await self._hang_up()
         self._watcher.cancel()
         if isinstance(error, Exception):
             self._exchange.error = self._exchange.error or Broken("The response could not be written.")
         left = (self.gone or kind is asyncio.CancelledError) and not self._exchange.over
-        await self._exchange.settle("stalled" if self._stalled else "cancelled" if left else None)
+        await self._exchange.settle("stalled" if self._stalled else "cancelled" if left or self._box.cut else None)
 
     async def events(self, at_most: float = float("inf")) -> list[Event]:
         """What has come, or nothing after `at_most` seconds."""
@@ -277,13 +284,22 @@ class _Attendance:
 
     def stalled(self) -> None:
         """Cut off a client that does not read: what is buffered for it would otherwise be kept for ever."""
-        self.gone = self._stalled = True
+        self._left = self._stalled = True
         self._abort()
+
+    async def _hang_up(self) -> None:
+        """As a connection that breaks: what was written arrives, and nothing after it."""
+        self._close()
+        try:
+            async with asyncio.timeout(_HANG_UP):
+                await self._watcher
+        except TimeoutError:
+            self._abort()
 
     async def _until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self.gone = True
+        self._left = True
         self._box.wake.set()
 
 

@@ -1,6 +1,7 @@
 """Puts the gateway together: routes, and one place where errors become answers."""
 
 import asyncio
+import time
 from dataclasses import asdict
 
 from fastapi import FastAPI
@@ -9,13 +10,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway import chat, completions, embeddings, health, models
+from gateway import anthropic, chat, completions, control, embeddings, health, models
 from gateway.admission import Admission
 from gateway.answers import RAW_SEND
 from gateway.desk import Desk
 from gateway.dialects import OPENAI, spoken
 from gateway.explained import explained
+from gateway.journal import Journal
 from gateway.relay import Relay
+from gateway.scripted import Director
 from service import figures, metrics
 from service.errors import Broken, MethodNotAllowed, NotFound, ServiceError
 from service.queue import Queue
@@ -29,14 +32,19 @@ _CLIENT_LEFT = 499  # nobody reads it
 def create_app(
     settings: Settings, catalog: Catalog, admission: Admission, relay: Relay, queues: dict[str, Queue]
 ) -> ASGIApp:
-    """The ASGI application. The caller runs `relay` beside it."""
+    """The ASGI application. The caller runs `relay` beside it. Raises RulesError."""
     app = FastAPI(title="fastmode", docs_url=None, redoc_url=None, redirect_slashes=False)
-    desk = Desk(settings, admission, relay, queues)
+    journal = Journal(settings.journal) if settings.journal else None
+    director = Director(settings, catalog.tiers, time.monotonic)
+    desk = Desk(settings, admission, relay, queues, director, journal)
     app.include_router(chat.routes(desk))
     app.include_router(completions.routes(desk))
     app.include_router(embeddings.routes(desk, catalog))
+    app.include_router(anthropic.routes(desk))
     app.include_router(models.routes(catalog))
-    app.include_router(health.routes(settings, admission, relay, queues))
+    app.include_router(health.routes(settings, admission, relay, queues, director))
+    if journal is not None:
+        app.include_router(control.routes(journal, director, desk.bodies))
     report = openai_models.listing(asdict(row) for row in figures.rows(catalog))
 
     @app.get("/v1/tiers")

@@ -2,14 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TypeVar
 
 from fastapi import Request
+from starlette.requests import HTTPConnection
 
 from gateway.admission import Admission, Ask
 from gateway.body import Bodies, parsed
 from gateway.exchange import Exchange
+from gateway.journal import Journal, Note
 from gateway.relay import Relay
+from gateway.scripted import Director
 from service.queue import Queue
 from service.settings import Settings
 
@@ -20,12 +25,22 @@ Parsed = TypeVar("Parsed")
 class Desk:
     """One for all surfaces of a gateway: they share what it holds of bodies."""
 
-    def __init__(self, settings: Settings, admission: Admission, relay: Relay, queues: dict[str, Queue]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        admission: Admission,
+        relay: Relay,
+        queues: dict[str, Queue],
+        director: Director,
+        journal: Journal | None = None,
+    ) -> None:
         self.settings = settings
         self.admission = admission
         self.bodies = Bodies(settings.body_max, settings.bodies_max)
         self._relay = relay
         self._queues = queues
+        self._director = director
+        self._journal = journal
 
     async def take(
         self, request: Request, read: Callable[[bytes], tuple[Call, Ask]], prefix: str
@@ -37,20 +52,43 @@ class Desk:
         arrived = asyncio.get_running_loop().time()
         with self.bodies.room() as room:
             body = await room.read(request)
-            async with self.bodies.turn(body):
-                call, ask = await parsed(body, read)
-                return call, await self.exchange(ask, prefix, arrived)
+            with self._noting(request, body) as note:
+                async with self.bodies.turn(body):
+                    call, ask = await parsed(body, read)
+                    return call, await self._exchange(ask, prefix, arrived, request, note)
 
     async def read(self, request: Request, read: Callable[[bytes], Parsed]) -> Parsed:
         """What `read` makes of a body that asks for nothing to be generated."""
         with self.bodies.room() as room:
             body = await room.read(request)
-            async with self.bodies.turn(body):
-                return await parsed(body, read)
+            with self._noting(request, body) as note:
+                self._director.refuse(request)
+                async with self.bodies.turn(body):
+                    made = await parsed(body, read)
+                if note is not None:
+                    note.settled("ok", 200)
+                return made
 
-    async def exchange(self, ask: Ask, prefix: str, arrived: float) -> Exchange:
+    async def exchange(
+        self, ask: Ask, prefix: str, arrived: float, connection: HTTPConnection, body: bytes = b""
+    ) -> Exchange:
         """As `take`, for a request that has been read; `arrived` is the loop's time at which it came."""
+        with self._noting(connection, body) as note:
+            return await self._exchange(ask, prefix, arrived, connection, note)
+
+    async def _exchange(
+        self, ask: Ask, prefix: str, arrived: float, connection: HTTPConnection, note: Note | None
+    ) -> Exchange:
         ticket = await self.admission.admit(ask, prefix)
-        exchange = Exchange(self.settings, self._relay, ticket, arrived)
+        direction = self._director.direct(ask, ticket, connection)
+        if note is not None:
+            note.admitted(ticket, direction)
+        if (refusal := direction.refusal(ticket)) is not None:
+            raise refusal
+        ticket = replace(ticket, job=direction.job(ticket.job))
+        exchange = Exchange(self.settings, self._relay, ticket, arrived, direction, note)
         await exchange.submit(self._queues[ticket.pool.name])
         return exchange
+
+    def _noting(self, connection: HTTPConnection, body: bytes) -> AbstractContextManager[Note | None]:
+        return nullcontext() if self._journal is None else self._journal.noting(connection, body)

@@ -51,7 +51,7 @@ class Dialect:
     def refuse(self, error: ServiceError, headers: Mapping[str, str] = NONE) -> JSON:
         """An error as an answer of its own."""
         own = request_id()
-        more = {**self.headers(own), **self._advice(error), **headers}
+        more = {**self.headers(own), **self._advice(error), **error.headers, **headers}
         return JSON(self.envelope(error, own), status_code=self.status(error), headers=more)
 
     def _advice(self, error: ServiceError) -> dict[str, str]:

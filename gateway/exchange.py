@@ -7,9 +7,13 @@ cancelled if it still runs, its price counted, the gauges put back.
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from gateway.admission import Ticket
+from gateway.faulty import FaultyMailbox
+from gateway.journal import Note
 from gateway.relay import Mailbox, Relay
+from gateway.scripted import PLAIN, Direction, revealed
 from service import pricing
 from service.connection import Unanswered
 from service.errors import Broken, Contended, InvalidRequest, ServiceError, Unavailable
@@ -25,9 +29,22 @@ _NOTICE = 0.25  # s the queue gets to say itself that a job has waited too long
 class Exchange:
     """Invariant: `ended` is set when no worker has the job or will get it; `error` says why no answer is complete."""
 
-    def __init__(self, settings: Settings, relay: Relay, ticket: Ticket, arrived: float) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        relay: Relay,
+        ticket: Ticket,
+        arrived: float,
+        direction: Direction = PLAIN,
+        note: Note | None = None,
+    ) -> None:
         self.ticket = ticket
-        self.box: Mailbox = relay.open(ticket.job)
+        self.direction = direction
+        steps = direction.steps
+        self.box: Mailbox = (
+            relay.open(ticket.job, partial(FaultyMailbox, steps=steps)) if steps else relay.open(ticket.job)
+        )
+        self.status: int | None = None  # of the answer, once it has begun
         self.ended = False
         self.error: ServiceError | None = None
         self.usage: Usage | None = None
@@ -39,6 +56,9 @@ class Exchange:
         self._last = arrived
         self._tokens = 0
         self._cached = 0
+        self._queued = 0.0
+        self._mistake = ""
+        self._note = note
         self._metrics = offer_metrics(ticket.requested, ticket.offer.tier, ticket.offer.model)
         self._metrics.in_flight.inc()
 
@@ -69,16 +89,19 @@ class Exchange:
 
     def observe(self, events: list[Event]) -> None:
         """Take note of events about to be relayed."""
+        if self._note is not None:
+            self._note.hear(events)
         heard = self.box.heard
         for event in events:
             if type(event) is Delta:
                 self._generated(event.count, heard)
                 if event.part is not None and event.choice == event.offset == 0:
-                    self._cached = event.part.cached
+                    self._cached, self._mistake = event.part.cached, event.part.mistake
                 continue
             match event:
                 case Started():
                     self._started = True
+                    self._queued = event.queued
                 case Finished():
                     self.ended = True
                     self.usage = event.usage
@@ -112,6 +135,7 @@ class Exchange:
 
     async def settle(self, outcome: Outcome | None = None) -> None:
         """Close everything, and count what it cost. `outcome` names another end than that of the events."""
+        outcome = outcome or ("failed" if self.error else "ok")
         if not self.ended:
             self._relay.cancel(self.ticket.job)
             await self._hear_the_rest()
@@ -119,13 +143,31 @@ class Exchange:
         self._metrics.in_flight.dec()
         if self.error is not None and not self._started:
             self._metrics.rejected(self.error.reason)
+            self._tell(outcome, None)
             return
         served = self._tokens or (self._started and self.error is None)  # what fails without a token costs nothing
         usage = self.usage or Usage(prompt=self.ticket.job.prompt_tokens if served else 0, completion=self._tokens)
         self._metrics.usage(usage.prompt, usage.cached, usage.completion)
         self._metrics.cost(pricing.cost(self.ticket.offer.price, usage))
-        self._metrics.outcome(outcome or ("failed" if self.error else "ok"), self.error.reason if self.error else None)
+        self._metrics.outcome(outcome, self.error.reason if self.error else None)
         self._observe_times()
+        self._tell(outcome, usage)
+
+    def revealed(self) -> list[tuple[bytes, bytes]]:
+        """Headers about how the request is served, as far as is known, for those who want them."""
+        if not self.direction.reveals:
+            return []
+        said = revealed(self.direction, self.ticket)
+        if self._started:
+            said["x-fastmode-queue-wait-ms"] = f"{self._queued * 1000:.1f}"
+        if self._mistake:
+            said["x-fastmode-mistake"] = self._mistake
+        return [(name.encode(), text.encode()) for name, text in said.items()]
+
+    def _tell(self, outcome: Outcome, usage: Usage | None) -> None:
+        if self._note is not None:
+            self._note.usage = usage
+            self._note.settled(outcome, self.status, self.error)
 
     async def _hear_the_rest(self) -> None:
         """A running job's worker says what was generated before it stopped."""

@@ -9,13 +9,16 @@ from starlette.responses import Response
 from gateway.admission import Admission
 from gateway.dialects import JSON
 from gateway.relay import Relay
+from gateway.scripted import Director
 from service import metrics
 from service.errors import Unavailable
 from service.queue import Alive, Queue
 from service.settings import Settings
 
 
-def routes(settings: Settings, admission: Admission, relay: Relay, queues: dict[str, Queue]) -> APIRouter:
+def routes(
+    settings: Settings, admission: Admission, relay: Relay, queues: dict[str, Queue], director: Director
+) -> APIRouter:
     router = APIRouter()
 
     @router.get("/livez")
@@ -26,6 +29,7 @@ def routes(settings: Settings, admission: Admission, relay: Relay, queues: dict[
     @router.get("/readyz")
     async def readyz() -> Response:
         """This gateway can serve what it promises: Redis answers, no emulator is behind, and it is not draining."""
+        director.look()
         alive = await _alive(relay, queues)
         late = any(pool.lateness > settings.lateness_max for pool in alive.values())
         status = "draining" if admission.draining else "not_ready" if late or not alive else "ready"
@@ -34,6 +38,7 @@ def routes(settings: Settings, admission: Admission, relay: Relay, queues: dict[
             "redis": bool(alive),
             "pools": {name: pool.workers for name, pool in alive.items()},
             "lateness": {name: pool.lateness for name, pool in alive.items()},
+            "rules": director.trouble or "ok",
         }
         return JSON(report, status_code=200 if status == "ready" else 503)
 

@@ -7,7 +7,7 @@
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from gateway.answers import ABORT
+from gateway.answers import ABORT, CLOSE
 from gateway.dialects import request_id
 from service.errors import InvalidRequest
 from service.wire.openai_errors import envelope
@@ -19,6 +19,7 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["state"][ABORT] = self.transport.abort
+        self.scope["state"][CLOSE] = self.transport.close
 
     def timeout_keep_alive_handler(self) -> None:
         """Who has still not read the end of the last answer never will; closing would wait for it."""

@@ -32,15 +32,19 @@ _WORDS_AT_ONCE = 16
 
 
 class Mailbox:
-    """Events of one request, fenced and in order. `heard` is the loop time of the last one, s."""
+    """Events of one request, fenced and in order. `heard` is the loop time of the last one, s.
 
-    __slots__ = ("_fence", "_ready", "_relay", "_size", "broken", "heard", "job", "paused", "sink", "wake")
+    `cut`: the client is to be left without another word, as if the connection had broken.
+    """
+
+    __slots__ = ("_fence", "_ready", "_relay", "_size", "broken", "cut", "heard", "job", "paused", "sink", "wake")
 
     def __init__(self, relay: "Relay", job: Job, now: float) -> None:
         self.job = job
         self.wake = asyncio.Event()
         self.sink: Sink | None = None
         self.broken: ServiceError | None = None
+        self.cut = False
         self.paused = False
         self.heard = now
         self._relay = relay
@@ -92,6 +96,9 @@ class Mailbox:
         self.sink = None
         self.wake.set()
 
+    def close(self) -> None:
+        """Nobody will take from it any more."""
+
     def _relieve(self) -> None:
         bounds = self._relay.settings
         if self._size > bounds.mailbox_max:
@@ -115,12 +122,14 @@ class Relay:
         self._in_doubt = asyncio.Event()
         self._has_connected = asyncio.Event()
 
-    def open(self, job: Job) -> Mailbox:
-        box = self._boxes[job.id] = Mailbox(self, job, asyncio.get_running_loop().time())
+    def open(self, job: Job, kind: "Callable[[Relay, Job, float], Mailbox]" = Mailbox) -> Mailbox:
+        """A mailbox for the job, of another kind if its events are not to be passed on as they come."""
+        box = self._boxes[job.id] = kind(self, job, asyncio.get_running_loop().time())
         return box
 
     def close(self, box: Mailbox) -> None:
         self._boxes.pop(box.job.id, None)
+        box.close()
 
     def cancel(self, job: Job) -> None:
         """Nobody wants the job any more. Returns at once; the word is sent, and sent again, until it has arrived."""

@@ -32,8 +32,8 @@ class Course:
 
     @property
     def holding(self) -> int:
-        """Bytes of text that wait; 0: nothing waits."""
-        return sum(len(event.text) if isinstance(event, Delta) else 1 for event in self._held)
+        """What waits: one for each event, and one for each byte of text; 0: nothing waits."""
+        return sum(len(event.text) + 1 if isinstance(event, Delta) else 1 for event in self._held)
 
     def take(self, events: Iterable[Event], now: float) -> list[Event]:
         """What may go on at `now`, of these events and of those that wait."""

@@ -33,6 +33,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 _NONE: Mapping[str, int | str] = MappingProxyType({})
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class FastmodeError(Exception):
@@ -72,7 +73,7 @@ class ServiceError(FastmodeError):
 
     `reason` comes from a closed set and goes into the x-fastmode-reason header; `retry_after` is in seconds. `facts`
     are what the message says, for dialects that have words of their own for it. `type` is another than a dialect says
-    with the status; `should_retry` overrules what clients do by themselves.
+    with the status; `should_retry` overrules what clients do by themselves; `headers` are further ones of the answer.
     """
 
     status = 500
@@ -80,6 +81,7 @@ class ServiceError(FastmodeError):
     reason: str | None = None
     type: str | None = None
     should_retry: bool | None = None
+    headers: Mapping[str, str] = _NO_HEADERS
 
     def __init__(
         self,

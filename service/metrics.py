@@ -20,7 +20,9 @@ from service.metric_store import FULLEST, LATEST, SUM, Declared, Store
 
 Outcome = Literal["ok", "cancelled", "stalled", "failed", "rejected"]
 
-REASONS = frozenset({"bodies", "draining", "lost", "no_workers", "queue_deadline", "queue_full", "redis", *Failure})
+REASONS = frozenset(
+    {"bodies", "draining", "fault", "lost", "no_workers", "queue_deadline", "queue_full", "redis", *Failure}
+)
 
 
 # ---- What there is --------------------------------------------------------------------------------------------------

@@ -45,9 +45,7 @@ class Settings:
     rules: Path | None = None  # of what is answered to whom, and of the rates of faults
     faults: bool = True  # a request may ask for a fault of its own, in a header
     debug_headers: bool = False  # every answer says how it was served
-    journal: int = (
-        0  # requests a gateway remembers, and shows to clients on the same machine; 0: none, and no such routes
-    )
+    journal: int = 0  # requests a gateway remembers, and shows to clients on its machine; 0: no routes for that
 
     body_max: int = 32 * 1024 * 1024
     bodies_max: int = 128 * 1024 * 1024  # bodies one gateway holds at once, from their first byte until they are queued
