@@ -1,7 +1,7 @@
 # `make up` runs the service, `make test` and `make check` judge it, `make lock` refreshes the locked requirements.
 # Everything lands in .venv; remove it with `make clean`.
 #
-#   make up PORT=8001 HOST=0.0.0.0 CATALOG=my.toml GATEWAYS=2
+#   make up PORT=8001 HOST=0.0.0.0 CATALOG=my.toml PROFILE=2026-08 GATEWAYS=2
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -10,12 +10,12 @@ LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-an
 # Only what is said on make's own command line: HOST and PORT in an environment usually mean something else.
 said = $(if $(findstring command,$(origin $(1))),$(2) "$($(1))")
 
-.PHONY: up test check lock bench clean
+.PHONY: up test check lock bench agents clean
 .DELETE_ON_ERROR:
 
 up: .venv/runs
 	@exec $(BIN)/fastmode up --follow-parent \
-		$(call said,HOST,--host) $(call said,PORT,--port) $(call said,CATALOG,--catalog) $(call said,GATEWAYS,--gateways)
+		$(call said,HOST,--host) $(call said,PORT,--port) $(call said,CATALOG,--catalog) $(call said,PROFILE,--profile) $(call said,GATEWAYS,--gateways)
 
 # Tests that only compute share the cores; the others watch clocks, and have them for themselves.
 COMPUTING := tests/simulation tests/planning tests/service tests/workers/test_content.py tests/test_tidy.py
@@ -35,6 +35,22 @@ check: .venv/tests
 
 bench: .venv/tests
 	$(BIN)/python -m loadtests.bench $(ARGS)
+
+# Real agents from npm (700 MB, installed once, outside of the tree) do a scripted task with the service.
+AGENTS_DIR ?= $(HOME)/.cache/fastmode-agents
+CODEX := 0.171.0
+CLAUDE_CODE := 2.1.332
+AGENTS := $(AGENTS_DIR)/codex-$(CODEX)-claude-code-$(CLAUDE_CODE)
+
+agents: .venv/tests $(AGENTS)
+	AGENTS_DIR="$(AGENTS_DIR)" AGENTS_TABLE=docs/agents.md $(BIN)/python -m pytest -s tests/agents $(ARGS)
+
+$(AGENTS):
+	@command -v npm >/dev/null || { echo "npm is not found: the agents come from there" >&2; exit 1; }
+	@echo "installing agents into $(AGENTS_DIR)"
+	@npm install --prefix "$(AGENTS_DIR)" --no-audit --no-fund --loglevel=error \
+		@openai/codex@$(CODEX) @anthropic-ai/claude-code@$(CLAUDE_CODE)
+	@touch "$@"
 
 # Two locks from one resolution: the second is the first and what tests and checks need beside it.
 lock:

@@ -1,0 +1,89 @@
+"""Codex without a terminal: the configuration that points it at a service, over HTTP or WebSocket, and what it prints.
+
+After Codex 0.171's configuration. It sends a service tier for a model only if its list of models says that the model
+has one, and the list it ships has dropped the models served here; so it is given a list with them.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from agent import Run, Said, Tier, Usage, execute
+from task import PROMPT
+
+_PATTERN = "gpt-5.5"  # of the models it ships, one that is spoken to like the older ones
+_FAST = {"id": "priority", "name": "Fast", "description": "Faster, at a higher price"}
+
+
+class Codex:
+    models: Mapping[Tier, str] = {
+        "standard": "gpt-5.3-codex",
+        "fast": "gpt-5.3-codex",
+        "spark": "gpt-5.3-codex-spark",
+    }
+
+    def __init__(self, program: Path, websocket: bool) -> None:
+        self.name = "Codex, WebSocket" if websocket else "Codex, HTTP"
+        self._program = program
+        self._websocket = websocket
+
+    def version(self) -> str:
+        _, out, _ = execute([self._program, "--version"], {}, self._program.parent, self._program.parent)
+        return out.split()[-1] if out.split() else "unknown"
+
+    def run(self, base_url: str, tier: Tier, situation: str, home: Path, project: Path) -> Run:
+        settings = home / ".codex"
+        settings.mkdir()
+        (settings / "models.json").write_text(json.dumps({"models": self._models}))
+        (settings / "config.toml").write_text(self._config(base_url, tier, situation, settings / "models.json"))
+        may = (
+            "--dangerously-bypass-approvals-and-sandbox"  # script.toml is all it will do; sandboxes are not everywhere
+        )
+        command = [self._program, "exec", "--json", "--skip-git-repo-check", may, PROMPT]
+        code, out, err = execute(command, {"ANY_KEY": "sk-any"}, home, project)
+        return Run(code, _said(out), out + err)
+
+    def _config(self, base_url: str, tier: Tier, situation: str, models: Path) -> str:
+        lines = [
+            f'model = "{self.models[tier]}"',
+            'model_provider = "fastmode"',
+            f'model_catalog_json = "{models}"',
+            *(['service_tier = "fast"'] if tier == "fast" else []),
+            "[model_providers.fastmode]",
+            'name = "fastmode"',
+            f'base_url = "{base_url}/v1"',
+            'env_key = "ANY_KEY"',
+            'wire_api = "responses"',
+            f"supports_websockets = {str(self._websocket).lower()}",
+            f'http_headers = {{ "x-situation" = "{situation}" }}',
+        ]
+        return "\n".join(lines) + "\n"
+
+    @cached_property
+    def _models(self) -> list[dict[str, Any]]:
+        """Entries for the models that are used, made of one that Codex prints."""
+        _, out, _ = execute([self._program, "debug", "models"], {}, self._program.parent, self._program.parent)
+        pattern = next(model for model in json.loads(out)["models"] if model["slug"] == _PATTERN)
+        full, spark = self.models["standard"], self.models["spark"]
+        return [
+            {**pattern, "slug": full, "display_name": full, "service_tiers": [_FAST]},
+            {**pattern, "slug": spark, "display_name": spark, "service_tiers": [], "input_modalities": ["text"]},
+        ]
+
+
+def _said(printed: str) -> Said | None:
+    """It prints an event a line; messages come as items, the usage of all requests at the end of the turn."""
+    words, usage = "", None
+    for line in printed.splitlines():
+        try:
+            event = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if event.get("type") == "item.completed" and event["item"]["type"] == "agent_message":
+            words = event["item"]["text"]
+        if event.get("type") == "turn.completed":
+            told = event["usage"]
+            usage = Usage(told["input_tokens"], told["cached_input_tokens"], told["output_tokens"])
+    return None if usage is None else Said(words, usage)
