@@ -82,7 +82,7 @@ class Whole(_Attended):
         gathered = Gathered(exchange.ticket.job.choices)
         while not exchange.over and not attendance.gone:
             for event in await attendance.events():
-                if isinstance(event, Delta):
+                if isinstance(event, Delta) and not exchange.box.cut:
                     gathered.add(event)
         if exchange.box.cut and any(answer.said for answer in gathered.answers):
             await self._begin(attendance, length=1024)
@@ -127,7 +127,7 @@ class Stream(_Attended):
             await self._refuse(scope, attendance, self._exchange.error)
             return
         await self._begin(attendance)
-        body = self._opening() + self._encode(first)
+        body, self._spoke = self._opening() + self._encode(first), attendance.now
         while not self._closed and not attendance.gone:
             if body or self._exchange.over:
                 await self._write(attendance, self._message(body))
@@ -169,7 +169,6 @@ class Stream(_Attended):
         quiet = False
         if not box:
             box.sink = self._push
-            self._spoke = max(self._spoke, box.heard)
             silent = attendance.now - self._spoke
             await attendance.wait(at_most=max(0.0, self._settings.keepalive_every - silent))
             box.sink = None
@@ -181,8 +180,9 @@ class Stream(_Attended):
             return b""
         body = self._encode(attendance.take())
         if not body and quiet and not exchange.over:
+            body = self._encoder.keepalive()
+        if body:
             self._spoke = attendance.now
-            return self._encoder.keepalive()
         return body
 
     def _push(self, events: list[Event]) -> None:
