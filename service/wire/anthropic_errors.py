@@ -10,7 +10,7 @@ import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from service.errors import ContextLengthExceeded, InvalidRequest, ModelNotFound, OutputTooLong, ServiceError
+from service.errors import ContextLengthExceeded, Injected, InvalidRequest, ModelNotFound, OutputTooLong, ServiceError
 
 ORGANIZATION = "11111111-2222-4333-8444-555555555555"  # whose API it is: made up, and told with every answer
 
@@ -36,7 +36,11 @@ _WORDS = {
     "model_attributes_type": "Input should be an object",
     "union_tag_not_found": "Field required",
 }
-_RANGES = {"temperature": "range: 0..1", "top_p": "range: 0..1"}
+_RANGES = {
+    "temperature": "range: 0..1",
+    "top_p": "range: 0..1",
+    "max_tokens": "must be greater than or equal to 0",
+}
 
 
 def envelope(error: ServiceError, request_id: str) -> bytes:
@@ -51,7 +55,8 @@ def event(error: ServiceError) -> bytes:
 
 def status(error: ServiceError) -> int:
     """Where OpenAI says 503, Anthropic says 529; a server that shuts down is no overloaded one."""
-    return _OVERLOADED if error.status == 503 and error.reason != "draining" else error.status
+    literal = error.reason == "draining" or isinstance(error, Injected)
+    return _OVERLOADED if error.status == 503 and not literal else error.status
 
 
 def unknown_model(name: str) -> ModelNotFound:
@@ -78,7 +83,9 @@ def _words(fault: ErrorDetails) -> str:
 
 
 def _error(error: ServiceError) -> dict[str, Any]:
-    return {"type": _TYPES.get(status(error), "invalid_request_error"), "message": _message(error)}
+    told = status(error)
+    kind = error.type or _TYPES.get(told, "invalid_request_error" if told < 500 else "api_error")
+    return {"type": kind, "message": _message(error)}
 
 
 def _message(error: ServiceError) -> str:

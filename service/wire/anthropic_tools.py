@@ -62,6 +62,7 @@ _DEFINED: dict[str, dict[str, Any] | None] = {
     "mcp_toolset": None,
     "advisor_": None,
 }
+_NEWEST = ("custom", "bash_20250124", "text_editor_20250728", "memory_20250818", "web_search_20260318")  # to be shown
 
 
 class Custom(Fields):
@@ -94,9 +95,9 @@ def _read(value: Any, check: ValidatorFunctionWrapHandler, info: ValidationInfo)
         return check(value)
     if info.context or _schema(kind) is not _UNKNOWN:
         return Defined.model_validate(value, extra="ignore")
-    tags = ", ".join(f"'{tag}'" for tag in ("custom", *_DEFINED))
     words = "Input tag '{tag}' found using 'type' does not match any of the expected tags: {tags}"
-    raise PydanticCustomError("union_tag_invalid", words, {"tag": kind, "tags": tags})
+    tags = ", ".join(f"'{tag}'" for tag in _NEWEST)
+    raise PydanticCustomError("union_tag_invalid", words, {"tag": kind[:64], "tags": tags})
 
 
 # Two arms, so that the path of a fault names the one that was meant.
