@@ -29,6 +29,9 @@ class FaultyMailbox(Mailbox):
         self._timer: asyncio.TimerHandle | None = None
 
     def put(self, event: Event, now: float) -> None:
+        if self.cut:
+            super().put(event, now)
+            return
         ready, self._ready = self._ready, []
         super().put(event, now)
         news, self._ready = self._ready, ready
@@ -58,7 +61,7 @@ class FaultyMailbox(Mailbox):
         if course.error is not None:
             self.fail(course.error)
         self.close()
-        if course.holding:
+        if course.holding and not course.cut:
             due = min(course.due, now + _SIGN_OF_LIFE)
             self._timer = asyncio.get_running_loop().call_at(due, self._look_again)
 
@@ -70,7 +73,7 @@ class FaultyMailbox(Mailbox):
     def _hang_up(self) -> None:
         self.cut = True
         self.sink = None
-        self._pass_on([], asyncio.get_running_loop().time())  # for the bill
+        self._ready += self._course.rest()  # for the bill
         self.wake.set()
 
 

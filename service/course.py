@@ -39,14 +39,12 @@ class Course:
         """What may go on at `now`, of these events and of those that wait."""
         self._held += events
         gone: list[Event] = []
-        while self._held and self._until <= now and self.error is None:
+        while self._held and self._until <= now and self.error is None and not self.cut:
             head = self._held[0]
             step = self._steps[0] if self._steps else None
             if step is not None and isinstance(head, Delta | Finished) and self._come(step, head):
                 self._steps.popleft()
                 self._do(step, now)
-                if self.cut:
-                    break
             elif step is not None and isinstance(head, Delta):
                 gone += self._pass(head, step.at - self._passed)
             else:
@@ -55,6 +53,11 @@ class Course:
                     self._steps.clear()
         self.due = self._until if self._held and self._until > now else inf
         return gone
+
+    def rest(self) -> list[Event]:
+        """What a cut has kept back: the client does not get it, but it has been generated."""
+        held, self._held = list(self._held), deque()
+        return held
 
     def _come(self, step: Step, head: Delta | Finished) -> bool:
         """It is the step's turn: its tokens have gone on, or there are no more."""
@@ -66,7 +69,6 @@ class Course:
                 self._until = now + step.seconds
             case "cut":
                 self.cut = True
-                self._steps.clear()
             case "error" if step.refusal is not None:
                 self.error = step.refusal.error()
                 self._held.clear()

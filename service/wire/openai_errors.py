@@ -77,7 +77,7 @@ _KINDS = {
 
 def envelope(error: ServiceError) -> bytes:
     """The body of an error answer, and the payload of an error event within a stream."""
-    kind = error.type or _TYPES.get(error.status, "invalid_request_error")
+    kind = error.type or _TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
     return orjson.dumps({"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}})
 
 
