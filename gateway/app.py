@@ -41,7 +41,7 @@ def create_app(
     app.include_router(completions.routes(desk))
     app.include_router(embeddings.routes(desk, catalog))
     app.include_router(anthropic.routes(desk))
-    app.include_router(models.routes(catalog))
+    app.include_router(models.routes(admission.profile))
     app.include_router(health.routes(settings, admission, relay, queues, director))
     if journal is not None:
         app.include_router(control.routes(journal, director, desk.bodies))

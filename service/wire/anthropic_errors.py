@@ -10,7 +10,7 @@ import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from service.errors import ContextLengthExceeded, Injected, InvalidRequest, ModelNotFound, OutputTooLong, ServiceError
+from service.errors import ContextLengthExceeded, Injected, InvalidRequest, OutputTooLong, ServiceError
 
 ORGANIZATION = "11111111-2222-4333-8444-555555555555"  # whose API it is: made up, and told with every answer
 
@@ -57,10 +57,6 @@ def status(error: ServiceError) -> int:
     """Where OpenAI says 503, Anthropic says 529; a server that shuts down is no overloaded one."""
     literal = error.reason == "draining" or isinstance(error, Injected)
     return _OVERLOADED if error.status == 503 and not literal else error.status
-
-
-def unknown_model(name: str) -> ModelNotFound:
-    return ModelNotFound(f"model: {name[:100]}", param="model")
 
 
 def invalid(words: str) -> InvalidRequest:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from service.errors import ModelNotFound
 from service.profiles import AnthropicRules
 from service.tiers import ServedModel
 from service.wire.anthropic_errors import invalid
@@ -50,6 +51,10 @@ def listing(models: Sequence[dict[str, Any]], query: Mapping[str, str], stages: 
         page, more = after[:limit], len(after) > limit
     ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {"first_id": None, "last_id": None}
     return {"data": page, "has_more": more, **ends}
+
+
+def unknown(name: str) -> ModelNotFound:
+    return ModelNotFound(f"model: {name[:100]}", param="model")
 
 
 def _limit(given: str | None) -> int:

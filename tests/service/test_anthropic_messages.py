@@ -274,7 +274,7 @@ def test_a_question_behind_results_is_the_last_turn() -> None:
         ),
         (
             [USER, says(call(), role="assistant"), says(result(), result())],
-            "messages.2.content.1: each tool_use must have a single result. Found multiple `tool_result` blocks with id",
+            "messages.2.content.1: each tool_use must have a single result. Found multiple `tool_result` blocks",
         ),
         (
             [USER, says(call(), call(), role="assistant"), says(result())],
