@@ -98,13 +98,19 @@ class Director:
         self._clock = clock
         self._looked = clock()
         self._signature = _signature(self._path)
-        self.put(rules.load(self._path, tiers) if self._path is not None else Rules())
+        self._answered: OrderedDict[tuple[int, bytes], int] = OrderedDict()  # by rule and conversation
+        self._seen: Counter[str] = Counter()  # requests of each tier
+        self._rules = rules.load(self._path, tiers) if self._path is not None else Rules()
 
     def put(self, new: Rules) -> None:
-        """From now on these; all counting begins anew."""
+        """From now on these. A rule that stays as and where it was goes on counting, and so do unchanged rates."""
+        pairs = enumerate(zip(self._rules.rules, new.rules, strict=False))
+        kept = {number for number, (before, after) in pairs if before == after}
+        for whose in [whose for whose in self._answered if whose[0] not in kept]:
+            del self._answered[whose]
+        if new.rates != self._rules.rates:
+            self._seen.clear()
         self._rules = new
-        self._answered: OrderedDict[tuple[int, bytes], int] = OrderedDict()
-        self._seen: Counter[str] = Counter()  # requests of each tier
 
     def replace(self, values: dict[str, Any]) -> int:
         """Rules in the place of those of the file, until that changes; how many there are. Raises RulesError."""

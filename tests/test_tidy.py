@@ -78,8 +78,10 @@ DOORS = {
     "typer": {"fastmode"},
     "httpx": {"fastmode", "loadtests"},
     "openai": {"loadtests"},
+    "pytest": {"fastmode.pytest_plugin"},
     "matplotlib": {"planning.charts"},
     "numpy": {"planning"},
+    "zstandard": {"gateway.codings"},
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
