@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from fastapi import FastAPI
@@ -13,8 +14,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway import anthropic, chat, completions, control, embeddings, health, models
 from gateway.admission import Admission
 from gateway.answers import RAW_SEND
+from gateway.cors import sharing
 from gateway.desk import Desk
-from gateway.dialects import OPENAI, spoken
+from gateway.dialects import OPENAI, request_id, spoken
 from gateway.explained import explained
 from gateway.journal import Journal
 from gateway.relay import Relay
@@ -63,6 +65,8 @@ def create_app(
 
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 405 and request.method == "OPTIONS":
+            return _methods(request, error.headers or {})
         return spoken(request.scope).refuse(_translate(request, error), error.headers or {})
 
     @app.exception_handler(ClientDisconnect)
@@ -74,7 +78,7 @@ def create_app(
         words = f"The server had an error ({type(error).__name__}) while processing the request."
         return spoken(request.scope).refuse(Broken(words))
 
-    return _outermost(app)
+    return sharing(_outermost(app), settings.cors_origins)
 
 
 def _outermost(app: ASGIApp) -> ASGIApp:
@@ -92,6 +96,12 @@ def _outermost(app: ASGIApp) -> ASGIApp:
         await app(scope, receive, send)
 
     return outermost
+
+
+def _methods(request: Request, headers: Mapping[str, str]) -> Response:
+    """What may be done with a path (RFC 9110, section 9.3.7); `headers` are those of a refusal, which say it."""
+    allow = {"allow": ", ".join([*headers.values(), "OPTIONS"])}
+    return Response(status_code=204, headers={**spoken(request.scope).headers(request_id()), **allow})
 
 
 def _translate(request: Request, error: HTTPException) -> ServiceError:

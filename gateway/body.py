@@ -1,5 +1,8 @@
 """Reads request bodies: JSON by their own account, whole, up to a size each and a size together, and within a time.
 
+The size of a compressed body is what it unpacks to. A byte order mark before the JSON is ignored (RFC 8259, section
+8.1, lets a reader do so: some of Windows' editors write one).
+
 A gateway whose bodies have no room together would die of what many clients send at once; one that parsed them all
 where they come would hold up every stream meanwhile.
 """
@@ -11,10 +14,14 @@ from typing import Self, TypeVar
 
 from fastapi import Request
 
+from gateway.codings import CODINGS, TooLong, unpacked
 from service.errors import BodyTooLarge, Contended, RequestTimeout, UnsupportedMedia
 
 _PATIENCE = 60.0  # s from a request's head to the end of its body, however the body comes
 _LARGE = 256 * 1024  # bytes; a larger body takes milliseconds to parse and to count, during which no token would go out
+
+_PLAIN = ("", "identity")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _Parsed = TypeVar("_Parsed")
 
@@ -27,6 +34,7 @@ class Bodies:
         self.held = 0
         self._together = together
         self._large = asyncio.Lock()
+        self._unpacking = asyncio.Lock()
 
     def room(self) -> "Room":
         """For one body, from its first byte until nothing made of it is kept here any more."""
@@ -44,6 +52,14 @@ class Bodies:
 
     def give_back(self, size: int) -> None:
         self.held -= size
+
+    async def unpack(self, coding: str, body: bytes) -> bytes:
+        """Beside the event loop and one at a time. Raises BodyTooLarge, codings.Torn."""
+        async with self._unpacking:
+            try:
+                return await asyncio.to_thread(unpacked, coding, body, self.each)
+            except TooLong:
+                raise _too_large(self.each) from None
 
     def turn(self, body: bytes) -> AbstractAsyncContextManager[None]:
         """To be held while a body is parsed and counted: large ones go one at a time, small ones at once."""
@@ -70,9 +86,10 @@ class Room:
         """The whole body.
 
         Raises UnsupportedMedia, RequestTimeout, Contended, and BodyTooLarge as soon as more bytes are announced or have
-        come than one body may have; starlette.requests.ClientDisconnect when the client leaves before the end.
+        come than one body may have; codings.Torn; starlette.requests.ClientDisconnect when the client leaves before
+        the end.
         """
-        _check_kind(request)
+        coding = _coding(request)
         limit = self._bodies.each
         announced = request.headers.get("content-length", "0")
         if announced.isdigit() and int(announced) > limit:
@@ -83,12 +100,20 @@ class Room:
                 async for part in request.stream():
                     if self._size + len(part) > limit:
                         raise _too_large(limit)
-                    self._bodies.take(len(part))
-                    self._size += len(part)
+                    self._take(len(part))
                     parts.append(part)
         except TimeoutError:
             raise RequestTimeout(f"The request's body was not complete after {_PATIENCE:.0f} seconds.") from None
-        return b"".join(parts)
+        body = b"".join(parts)
+        parts.clear()
+        if coding not in _PLAIN:
+            body = await self._bodies.unpack(coding, body)
+            self._take(len(body))
+        return body.removeprefix(_BYTE_ORDER_MARK)
+
+    def _take(self, size: int) -> None:
+        self._bodies.take(size)
+        self._size += size
 
 
 async def parsed(body: bytes, parse: Callable[[bytes], _Parsed]) -> _Parsed:
@@ -96,8 +121,11 @@ async def parsed(body: bytes, parse: Callable[[bytes], _Parsed]) -> _Parsed:
     return await asyncio.to_thread(parse, body) if len(body) > _LARGE else parse(body)
 
 
-def _check_kind(request: Request) -> None:
-    """Other types are refused, not guessed at: web pages of anybody may send them here without asking first."""
+def _coding(request: Request) -> str:
+    """How a body of JSON is compressed.
+
+    Other types are refused, not guessed at: web pages of anybody may send them here without asking first.
+    """
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise UnsupportedMedia(
@@ -105,8 +133,12 @@ def _check_kind(request: Request) -> None:
             "application/json'."
         )
     coding = request.headers.get("content-encoding", "identity").strip().lower()
-    if coding != "identity":
-        raise UnsupportedMedia(f"Unsupported content encoding: '{coding[:64]}'. Send the body as it is.")
+    if coding not in _PLAIN and coding not in CODINGS:
+        known = ", ".join(CODINGS)
+        raise UnsupportedMedia(
+            f"Unsupported content encoding: '{coding[:64]}'. Send the body as it is, or in one of: {known}."
+        )
+    return coding
 
 
 def _too_large(limit: int) -> BodyTooLarge:
