@@ -1,14 +1,13 @@
 """Codex without a terminal: the configuration that points it at a service, over HTTP or WebSocket, and what it prints.
 
 After Codex 0.171's configuration. It sends a service tier for a model only if its list of models says that the model
-has one, and the list it ships has dropped the models served here; so it is given a list with them.
+has one. The list it ships has dropped GPT-5.3-Codex and Spark, so it is given one with them; for newer models, which
+it speaks to in another way ("code mode": one tool, that runs JavaScript), its own will do.
 """
 
 import json
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from agent import Run, Said, Tier, Usage, execute
 from task import PROMPT
@@ -17,15 +16,14 @@ _PATTERN = "gpt-5.5"  # of the models it ships, one that is spoken to like the o
 _FAST = {"id": "priority", "name": "Fast", "description": "Faster, at a higher price"}
 
 
-class Codex:
-    models: Mapping[Tier, str] = {
-        "standard": "gpt-5.3-codex",
-        "fast": "gpt-5.3-codex",
-        "spark": "gpt-5.3-codex-spark",
-    }
+_OLDER: Mapping[Tier, str] = {"standard": "gpt-5.3-codex", "fast": "gpt-5.3-codex", "spark": "gpt-5.3-codex-spark"}
+_NEWER: Mapping[Tier, str] = {"standard": "gpt-6.1-sol", "fast": "gpt-6.1-sol"}
 
-    def __init__(self, program: Path, websocket: bool) -> None:
-        self.name = "Codex, WebSocket" if websocket else "Codex, HTTP"
+
+class Codex:
+    def __init__(self, program: Path, *, websocket: bool, code_mode: bool = False) -> None:
+        self.name = f"Codex{', code mode' if code_mode else ''}, {'WebSocket' if websocket else 'HTTP'}"
+        self.models = _NEWER if code_mode else _OLDER
         self._program = program
         self._websocket = websocket
 
@@ -36,8 +34,7 @@ class Codex:
     def run(self, base_url: str, tier: Tier, situation: str, home: Path, project: Path) -> Run:
         settings = home / ".codex"
         settings.mkdir()
-        (settings / "models.json").write_text(json.dumps({"models": self._models}))
-        (settings / "config.toml").write_text(self._config(base_url, tier, situation, settings / "models.json"))
+        (settings / "config.toml").write_text(self._config(base_url, tier, situation, self._listed(settings)))
         may = (
             "--dangerously-bypass-approvals-and-sandbox"  # script.toml is all it will do; sandboxes are not everywhere
         )
@@ -45,11 +42,11 @@ class Codex:
         code, out, err = execute(command, {"ANY_KEY": "sk-any"}, home, project)
         return Run(code, _said(out), out + err)
 
-    def _config(self, base_url: str, tier: Tier, situation: str, models: Path) -> str:
+    def _config(self, base_url: str, tier: Tier, situation: str, models: Path | None) -> str:
         lines = [
             f'model = "{self.models[tier]}"',
             'model_provider = "fastmode"',
-            f'model_catalog_json = "{models}"',
+            *([f'model_catalog_json = "{models}"'] if models else []),
             *(['service_tier = "fast"'] if tier == "fast" else []),
             "[model_providers.fastmode]",
             'name = "fastmode"',
@@ -61,16 +58,20 @@ class Codex:
         ]
         return "\n".join(lines) + "\n"
 
-    @cached_property
-    def _models(self) -> list[dict[str, Any]]:
-        """Entries for the models that are used, made of one that Codex prints."""
-        _, out, _ = execute([self._program, "debug", "models"], {}, self._program.parent, self._program.parent)
+    def _listed(self, settings: Path) -> Path | None:
+        """A list of models, made of one of those that Codex prints; None: its own will do."""
+        if self.models is not _OLDER:
+            return None
+        _, out, _ = execute([self._program, "debug", "models"], {}, settings.parent, settings)
         pattern = next(model for model in json.loads(out)["models"] if model["slug"] == _PATTERN)
         full, spark = self.models["standard"], self.models["spark"]
-        return [
+        models = [
             {**pattern, "slug": full, "display_name": full, "service_tiers": [_FAST]},
             {**pattern, "slug": spark, "display_name": spark, "service_tiers": [], "input_modalities": ["text"]},
         ]
+        path = settings / "models.json"
+        path.write_text(json.dumps({"models": models}))
+        return path
 
 
 def _said(printed: str) -> Said | None:

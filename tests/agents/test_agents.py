@@ -22,18 +22,22 @@ from task import Project
 from fastmode.up import Service
 
 WHERE = os.environ.get("AGENTS_DIR", "")
+PROGRAMS = Path(WHERE).expanduser() / "node_modules" / ".bin"
 SCRIPT = Path(__file__).parent / "script.toml"
+INSTALLED = bool(WHERE) and all((PROGRAMS / name).exists() for name in ("claude", "codex"))
 
-pytestmark = pytest.mark.skipif(
-    not WHERE, reason="AGENTS_DIR does not say where agents are installed: `make agents` does"
-)
+pytestmark = pytest.mark.skipif(not INSTALLED, reason="AGENTS_DIR does not say where both are; `make agents` does")
 
-AGENTS: dict[str, Callable[[], Agent]] = {
-    "Claude Code": lambda: ClaudeCode(_program("claude")),
-    "Codex, HTTP": lambda: Codex(_program("codex"), websocket=False),
-    "Codex, WebSocket": lambda: Codex(_program("codex"), websocket=True),
+AGENTS: dict[str, Agent] = {
+    agent.name: agent
+    for agent in (
+        ClaudeCode(PROGRAMS / "claude"),
+        Codex(PROGRAMS / "codex", websocket=False),
+        Codex(PROGRAMS / "codex", websocket=True),
+        Codex(PROGRAMS / "codex", websocket=True, code_mode=True),
+    )
 }
-TIERS: tuple[Tier, ...] = ("standard", "fast", "spark")
+MAKING_MISTAKES = [name for name, agent in AGENTS.items() if "spark" in agent.models]
 MISTAKES = ("hallucinated_tool", "missing_argument", "invalid_json")
 
 
@@ -72,7 +76,7 @@ def service(module_stack: Callable[..., Service]) -> Service:
 @pytest.fixture(scope="module")
 def report() -> Iterator[Report]:
     """Shown in the end, and written to the file that AGENTS_TABLE names."""
-    report = Report(versions={name.partition(",")[0]: make().version() for name, make in AGENTS.items()})
+    report = Report(versions={name.partition(",")[0]: agent.version() for name, agent in AGENTS.items()})
     yield report
     report.show(os.environ.get("AGENTS_TABLE"))
 
@@ -86,7 +90,7 @@ def attempt(service: Service, report: Report, tmp_path: Path) -> Try:
         home.mkdir()
         httpx.delete(f"{service.base_url}/fastmode/journal").raise_for_status()
         began = time.monotonic()
-        run = AGENTS[name]().run(service.base_url, tier, situation, home, project.path)
+        run = AGENTS[name].run(service.base_url, tier, situation, home, project.path)
         trial = Trial(run, project, _notes(service), time.monotonic() - began)
         assert run.exit_code == 0, run.printed
         assert run.said is not None, run.printed
@@ -102,8 +106,7 @@ def attempt(service: Service, report: Report, tmp_path: Path) -> Try:
     return attempt
 
 
-@pytest.mark.parametrize("tier", TIERS)
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize(("name", "tier"), [(name, tier) for name, agent in AGENTS.items() for tier in agent.models])
 def test_an_agent_reads_edits_tests_and_stops(attempt: Try, name: str, tier: Tier) -> None:
     trial = attempt(name, tier, "all is well")
     assert trial.served == (tier,) * 4
@@ -111,7 +114,7 @@ def test_an_agent_reads_edits_tests_and_stops(attempt: Try, name: str, tier: Tie
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", MAKING_MISTAKES)
 def test_an_agent_goes_on_after_a_mistake_of_the_model(attempt: Try, name: str, mistake: str) -> None:
     trial = attempt(name, "spark", mistake, mistake.replace("_", " "), "tells the model, which calls again")
     assert trial.served == ("spark",) * 5
@@ -148,10 +151,3 @@ def _notes(service: Service) -> list[dict[str, Any]]:
 def _nanodollars(service: Service) -> int:
     lines = httpx.get(f"{service.base_url}/metrics").text.splitlines()
     return sum(int(float(line.split()[-1])) for line in lines if line.startswith("fastmode_cost_nanodollars_total{"))
-
-
-def _program(name: str) -> Path:
-    program = Path(WHERE).expanduser() / "node_modules" / ".bin" / name
-    if not program.exists():
-        pytest.skip(f"there is no {program}: `make agents` installs it")
-    return program
