@@ -5,12 +5,15 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import fastmode
 from service.errors import FastmodeError
+
+if TYPE_CHECKING:
+    from service.tiers import Catalog
 
 app = typer.Typer(
     help="The tiered fast-mode APIs of the big LLM providers, as a service you can run.",
@@ -23,6 +26,12 @@ app = typer.Typer(
 CatalogOption = Annotated[
     Path | None, typer.Option("--catalog", help="A catalog of your own.", show_default="the one that ships")
 ]
+
+ProfileOption = Annotated[
+    str | None, typer.Option("--profile", help="The real APIs at a date: 2026-02, 2026-08 or 2026-11.")
+]
+
+RulesOption = Annotated[Path | None, typer.Option("--rules", help="A file of scripted replies and faults.")]
 
 PlotOption = Annotated[Path | None, typer.Option("--plot", help="Save a plot: a file ending in svg, png or pdf.")]
 
@@ -39,6 +48,14 @@ def settings_catalog() -> Path | None:
     from service.settings import read
 
     return read(os.environ).catalog
+
+
+def sold(path: Path | None, profile: str | None) -> "Catalog":
+    """What the catalog, or the one that the environment names, sells under the profile."""
+    from service import profiles, settings, tiers
+
+    configured = settings.read(os.environ)
+    return profiles.load(profile or configured.profile, tiers.load(path or configured.catalog)).catalog
 
 
 def _complain(error: FastmodeError) -> int:
@@ -58,13 +75,21 @@ def up(
     host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8000")] = None,
     catalog: CatalogOption = None,
+    profile: ProfileOption = None,
+    rules: RulesOption = None,
     gateways: Annotated[int, typer.Option(min=1, help="Gateway processes; several share the port.")] = 1,
     follow_parent: Annotated[bool, typer.Option("--follow-parent", help="Stop when the calling process ends.")] = False,
 ) -> None:
     """Run everything on this machine: an embedded Valkey unless REDIS_URL names a server, gateways, workers."""
     from fastmode.up import up as run
 
-    options = {"FASTMODE_HOST": host, "FASTMODE_PORT": port, "FASTMODE_CATALOG": catalog}
+    options = {
+        "FASTMODE_HOST": host,
+        "FASTMODE_PORT": port,
+        "FASTMODE_CATALOG": catalog,
+        "FASTMODE_PROFILE": profile,
+        "FASTMODE_RULES": rules,
+    }
     given = {name: str(value) for name, value in options.items() if value is not None}
     run({**os.environ, **given}, gateways, follow_parent)
 
@@ -86,27 +111,37 @@ def worker(pool: Annotated[str, typer.Option(help="The pool of the catalog whose
 
 
 @app.command()
-def check(catalog: Annotated[Path, typer.Argument(help="The catalog to check.")]) -> None:
-    """Say whether a catalog can be used, or which key of it cannot and why."""
+def check(
+    catalog: Annotated[Path | None, typer.Argument(help="The catalog to check.", show_default="the one in use")] = None,
+    rules: RulesOption = None,
+) -> None:
+    """Say whether a catalog can be used, and a file of rules with it, or which key of it cannot and why."""
+    from service.rules import load as load_rules
     from service.tiers import load
 
-    read = load(catalog)
-    offers = sum(len(model.offers) for model in read.models.values())
-    print(f"{catalog} is sound: {len(read.pools)} pools, {len(read.models)} models, {offers} offers")
+    read = load(catalog or settings_catalog())
+    if catalog is not None or rules is None:
+        offers = sum(len(model.offers) for model in read.models.values())
+        print(
+            f"{catalog or 'the catalog'} is sound: {len(read.pools)} pools, {len(read.models)} models, {offers} offers"
+        )
+    if rules is not None:
+        found = load_rules(rules, read.tiers)
+        print(f"{rules} is sound: {len(found.rules)} rules, faults at {len(found.rates)} tiers")
 
 
 @app.command()
 def tiers(
     catalog: CatalogOption = None,
+    profile: ProfileOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, with what every figure rests on.")] = False,
 ) -> None:
     """Show what is sold: speeds, prices and costs, each figure measured, derived or assumed."""
     from fastmode.show import console
     from fastmode.show.tiers import tiers as shown
     from service.figures import rows
-    from service.tiers import load
 
-    offered = load(catalog or settings_catalog())
+    offered = sold(catalog, profile)
     if as_json:
         print(json.dumps([dataclasses.asdict(row) for row in rows(offered)], indent=2))
     else:
@@ -120,6 +155,7 @@ def explain(
     context: Annotated[int | None, typer.Option(help="Tokens of prompt.", show_default="2000")] = None,
     output: Annotated[int | None, typer.Option(help="Tokens of output.", show_default="500")] = None,
     catalog: CatalogOption = None,
+    profile: ProfileOption = None,
     plot: PlotOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, with what every figure rests on.")] = False,
 ) -> None:
@@ -127,9 +163,8 @@ def explain(
     from fastmode.show import console
     from fastmode.show.explain import explain as shown
     from service.explain import explain as explained
-    from service.tiers import load
 
-    answer = explained(load(catalog or settings_catalog()), tier, model, context, output)
+    answer = explained(sold(catalog, profile), tier, model, context, output)
     if plot is not None:
         from planning.charts import save
         from planning.charts.tiers import draw
@@ -174,6 +209,7 @@ def accuracy(
 @app.command()
 def plan(
     catalog: Annotated[Path | None, typer.Argument(help="A catalog of your own.", show_default="shipped")] = None,
+    profile: ProfileOption = None,
     trace: Annotated[
         list[Path] | None, typer.Option(help="Azure 2023 CSV, Mooncake JSONL(.gz) or BurstGPT CSV; several: tenants.")
     ] = None,
@@ -212,9 +248,8 @@ def plan(
     """Say what a fleet would do under a load: waits, speeds, cost, revenue; or find the least fleet that would do."""
     from fastmode.show.plan import run as shown
     from planning import scenario, workload
-    from service.tiers import load
 
-    read = load(catalog or settings_catalog())
+    read = sold(catalog, profile)
     routes = scenario.routes(read, model, tier or (), tier_mix, slo or ())
     load_ = workload.workload(
         trace or (), rate, input_, output, burst=burst, duration=duration, time_scale=time_scale, copies=copies
