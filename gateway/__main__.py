@@ -17,7 +17,7 @@ from gateway.admission import Admission
 from gateway.app import create_app
 from gateway.protocol import Protocol
 from gateway.relay import Relay
-from service import memory, metrics, settings, tiers, tokenizer
+from service import memory, metrics, profiles, settings, tiers, tokenizer
 from service.connection import Client, UnfitRedis, connect, verify
 from service.errors import FastmodeError, Unavailable
 from service.queue import Queue
@@ -50,7 +50,8 @@ async def _serve(configuration: Settings) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    catalog = tiers.load(configuration.catalog)
+    profile = profiles.load(configuration.profile, tiers.load(configuration.catalog))
+    catalog = profile.catalog
     tokenizer.load()
     name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     redis = connect(configuration.redis_url, configuration.redis_timeout)
@@ -59,7 +60,7 @@ async def _serve(configuration: Settings) -> None:
     queues = {pool: Queue(redis, pool) for pool in catalog.pools}
     inbox = Inbox(upkeep, blocking, name, configuration.reply_ttl)
     relay = Relay(configuration, inbox, queues)
-    admission = Admission(configuration, catalog, name)
+    admission = Admission(configuration, profile, name)
     server = _Server(
         uvicorn.Config(
             create_app(configuration, catalog, admission, relay, queues),

@@ -10,13 +10,16 @@ import uuid
 from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec.structs import replace
+
 from service import prefixes, tokenizer
 from service.errors import ContextLengthExceeded, InvalidRequest, OutputTooLong, Unavailable
 from service.messages import Job, Turn, Wish
 from service.pools import Pool, PrefixCache, Roofline
+from service.profiles import Profile
 from service.queue import Bounds
 from service.settings import Settings
-from service.tiers import Catalog, Offer, find, resolve
+from service.tiers import Offer, find
 
 _COUNT_IN_THREAD = 50_000  # characters; a longer prompt takes milliseconds to count, during which no token would go out
 _VOLUME_MAX = 524_288  # output tokens of one request, all choices together
@@ -67,19 +70,20 @@ class Ticket:
 
 
 class Admission:
-    """Admits requests to the tiers of one catalog. Set `draining` and it refuses them all."""
+    """Admits requests to what a profile sells. Set `draining` and it refuses them all."""
 
-    def __init__(self, settings: Settings, catalog: Catalog, gateway: str) -> None:
+    def __init__(self, settings: Settings, profile: Profile, gateway: str) -> None:
         self.draining = False
+        self.profile = profile
         self._settings = settings
-        self._catalog = catalog
+        self._catalog = profile.catalog
         self._gateway = gateway
 
     async def admit(self, ask: Ask, prefix: str) -> Ticket:
         """A ticket with a fresh job id behind `prefix`, or a ServiceError that says why not."""
         if self.draining:
             raise Unavailable("This server is shutting down. Please try again.", reason="draining", retry_after=1)
-        offer = resolve(self._catalog, ask.model, ask.service_tier)
+        offer = self._resolve(ask)
         pool = self._catalog.pools[offer.pool]
         _check_modalities(ask, offer)
         _check_choices(ask, pool)
@@ -90,7 +94,12 @@ class Admission:
         _check_volume(ask, left)
         job = self._job(ask, offer, prompt_tokens, left, blocks, prefix)
         bounds = Bounds(pool.queue_max, self._settings.queue_bytes_max, pool.queue_wait_max)
-        return Ticket(job, offer, pool, ask.service_tier or "auto", _fingerprint(offer, pool), bounds)
+        return Ticket(job, offer, pool, ask.speed or ask.service_tier or "auto", _fingerprint(offer, pool), bounds)
+
+    def _resolve(self, ask: Ask) -> Offer:
+        if ask.dialect == "anthropic":
+            return self.profile.resolve_anthropic(ask.model, ask.speed, ask.service_tier, ask.betas)
+        return self.profile.resolve_openai(ask.model, ask.service_tier)
 
     async def count(self, ask: Ask) -> int:
         """The tokens of a prompt, as they would be charged. Raises ModelNotFound."""
@@ -119,7 +128,7 @@ class Admission:
             choices=ask.choices,
             blocks=blocks,
             prompts=ask.prompts,
-            wish=ask.wish,
+            wish=replace(ask.wish, length=self._catalog.answer_length, mistakes=offer.mistakes),
         )
 
 

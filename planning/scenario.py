@@ -93,7 +93,8 @@ def routes(
 
 
 def _widest(catalog: Catalog) -> ServedModel:
-    return max(catalog.models.values(), key=lambda model: len(model.offers))
+    """The first of those that most pools serve."""
+    return max(catalog.models.values(), key=lambda model: len({offer.pool for offer in model.offers.values()}))
 
 
 def _shares(mix: str) -> dict[str, float]:

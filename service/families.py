@@ -14,13 +14,11 @@ class Family:
     """- `sampling`: values of temperature, top_p, top_k that are taken: any, or none but the default.
     - `prefill`: a conversation may end with the beginning of the answer.
     - `thinking`: the values of `thinking.type` that are taken.
-    - `cacheable`: tokens from which on a prompt is cached at all.
     """
 
     sampling: Sampling = "any"
     prefill: bool = True
     thinking: frozenset[str] = frozenset(THINKING)
-    cacheable: int = 1024
 
 
 def read_family(table: Table) -> Family:
@@ -29,7 +27,6 @@ def read_family(table: Table) -> Family:
         sampling=cast(Sampling, table.one_of("sampling", get_args(Sampling), "any")),
         prefill=table.boolean("prefill", True),
         thinking=frozenset(table.texts("thinking") if "thinking" in table else THINKING),
-        cacheable=table.integer("cacheable", 1024, at_least=1),
     )
     strange = sorted(family.thinking.difference(THINKING))
     if strange:

@@ -15,6 +15,7 @@ from service.pools import Pool
 from service.toml_table import Table
 
 MODALITIES = ("text", "image")  # what a request can hold
+CACHEABLE = 1024  # of a model that does not say
 NANODOLLARS_PER_DOLLAR_PER_MTOK = 1000  # $1 per million tokens is 1,000 nano-dollars per token
 
 Ended = Literal["refused", "default"]
@@ -84,7 +85,8 @@ class Offer:
 class ServedModel:
     """A model id. `created` in Unix seconds, sizes in tokens, `aliases` other ids of it.
 
-    `family` names what its maker's API accepts of requests for it; `retired` is the first day on which it is gone.
+    `family` names what its maker's API accepts of requests for it; a prompt of fewer than `cacheable` tokens is not
+    cached; `retired` is the first day on which the model is gone.
     """
 
     id: str
@@ -97,6 +99,7 @@ class ServedModel:
     offers: Mapping[str, Offer]  # by tier name
     aliases: tuple[str, ...] = ()
     family: str | None = None
+    cacheable: int = CACHEABLE
     retired: date | None = None
 
     @property
@@ -120,6 +123,7 @@ def read_model(
         offers={},
         aliases=table.texts("aliases") if "aliases" in table else (),
         family=table.one_of("family", families) if "family" in table else None,
+        cacheable=table.integer("cacheable", CACHEABLE, at_least=1),
         retired=table.day("retired") if "retired" in table else None,
     )
     parent = table.table("offers")
@@ -200,12 +204,21 @@ def _read_earlier(table: Table) -> tuple[tuple[date, Price], ...]:
 def _read_price(table: Table) -> Price:
     price = Price(_nanodollars(table, "input"), _nanodollars(table, "cached_input"), _nanodollars(table, "output"))
     if "long" in table:
-        long = table.table("long")
-        price = replace(price, above=long.integer("above", at_least=1), long=_read_price(long))
+        price = _with_long(price, table.table("long"))
     table.done()
     if price.cached_input > price.input:
         raise table.error("cached_input", "a cached token cannot cost more than one that is computed")
     return price
+
+
+def _with_long(price: Price, table: Table) -> Price:
+    above = table.integer("above", at_least=1)
+    read, written = (table.decimal(key, above=0) for key in ("input_times", "output_times"))
+    table.done()
+    rates = (price.input * read, price.cached_input * read, price.output * written)
+    if any(rate != int(rate) for rate in rates):
+        raise table.error("above", "the prices beyond it must be whole tenths of a cent")
+    return replace(price, above=above, long=Price(int(rates[0]), int(rates[1]), int(rates[2])))
 
 
 def _nanodollars(table: Table, key: str) -> int:

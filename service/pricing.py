@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from service.messages import Usage
 from service.roofline import StepTime
-from service.tiers import Price
+from service.offers import Price
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Bill:
 
 def bill(price: Price, usage: Usage) -> Bill:
     """Every token of `usage` at the price of the tier that served it; reasoning costs what output costs."""
+    price = price.of(usage.prompt)
     return Bill(
         input=(usage.prompt - usage.cached) * price.input,
         cached_input=usage.cached * price.cached_input,

@@ -108,7 +108,7 @@ class Profile:
         """Raises ModelNotFound."""
         served = self._find(model)
         family = self.catalog.families[served.family] if served.family is not None else Family()
-        return AnthropicRules(family.sampling, family.prefill, family.thinking, family.cacheable, served.max_output)
+        return AnthropicRules(family.sampling, family.prefill, family.thinking, served.cacheable, served.max_output)
 
     def _find(self, model: str) -> ServedModel:
         try:

@@ -67,7 +67,7 @@ def _read_source(name: str, table: Table) -> Source:
 def _numbers(
     document: Document, path: KeyPath, values: Mapping[str, Any], source: str | None
 ) -> Iterator[tuple[KeyPath, str | None]]:
-    """Every leaf that is a number or a date, with the name of its source. A list of numbers is one."""
+    """Every leaf that is not of texts, with the name of its source. A list of numbers is one."""
     here = values.get("source", source)
     single = values.get("source_of", {})
     if not isinstance(single, dict):
@@ -80,5 +80,5 @@ def _numbers(
             continue
         if isinstance(value, dict):
             yield from _numbers(document, (*path, key), value, single.get(key, here))
-        elif not all(isinstance(each, str | bool) for each in (value if isinstance(value, list) else [value])):
+        elif not all(isinstance(each, str) for each in (value if isinstance(value, list) else [value])):
             yield (*path, key), single.get(key, here)

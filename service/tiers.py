@@ -21,7 +21,7 @@ from service.pools import Pool, read_pool, with_room
 from service.provenance import KEYS, Provenance, Source, read_sources, trace
 from service.toml_table import Document, Table
 
-__all__ = ["SHIPPED", "Catalog", "Offer", "Price", "ServedModel", "Tier", "find", "load", "resolve"]
+__all__ = ["SHIPPED", "Catalog", "Offer", "Price", "ServedModel", "Tier", "find", "load", "not_sold", "resolve"]
 
 Thing = TypeVar("Thing")
 
@@ -84,11 +84,14 @@ def resolve(catalog: Catalog, model: str, service_tier: str | None) -> Offer:
             param="service_tier",
         )
     if tier.name not in served.offers and tier.unsold == "refused":
-        raise TierNotOffered(
-            f"{served.id!r} is not sold at the {tier.name} tier; it is at: {', '.join(served.offers)}.",
-            param="service_tier",
-        )
+        raise not_sold(served, tier.name)
     return served.offers.get(tier.name, default)
+
+
+def not_sold(served: ServedModel, tier: str) -> TierNotOffered:
+    return TierNotOffered(
+        f"{served.id!r} is not sold at the {tier} tier; it is at: {', '.join(served.offers)}.", param="service_tier"
+    )
 
 
 def load(path: Path | None = None) -> Catalog:

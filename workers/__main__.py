@@ -10,7 +10,7 @@ import time
 
 import uvloop
 
-from service import memory, metrics, settings, tiers
+from service import memory, metrics, profiles, settings, tiers
 from service.connection import Client, connect, verify
 from service.errors import CatalogError, FastmodeError, Unavailable
 from service.queue import Queue
@@ -43,7 +43,7 @@ async def _serve(configuration: Settings, name: str) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    catalog = tiers.load(configuration.catalog)
+    catalog = profiles.load(configuration.profile, tiers.load(configuration.catalog)).catalog
     if name not in catalog.pools:
         raise CatalogError(f"there is no pool {name!r}; the catalog has: {', '.join(catalog.pools)}")
     content.load()

@@ -1,5 +1,7 @@
 """What is sold: the welcome of `fastmode up` and the tables of `fastmode tiers`."""
 
+from collections.abc import Iterable
+
 from rich.console import Console
 from rich.table import Table
 
@@ -7,11 +9,12 @@ from fastmode.show import LEGEND, marked, number, table
 from service.figures import Row, in_words, rows
 from service.tiers import Catalog, Offer, ServedModel
 
-WORDY = ("Deployment", "What it is")
+WORDY = ("Deployment", "What it is", "Model")
 SPEEDS = (
-    "tok/s of a stream: alone on its replica, beside the ambient load, in a full batch, and the floor of an empty one"
+    "tok/s of a stream: alone on its replica, beside the ambient load, in a full batch, and the floor of an empty one;"
+    " derived cost to serve, $/MTok"
 )
-MONEY = "$/MTok: list prices, and the derived cost to serve"
+MONEY = "list prices, $/MTok"
 CURL = """\
 curl -N {url}/v1/chat/completions -H 'content-type: application/json' -d '{{
   "model": "{model}", "service_tier": "{word}", "stream": true,
@@ -33,12 +36,10 @@ for chunk in stream:
 
 def welcome(out: Console, catalog: Catalog, base_url: str) -> None:
     """Where the service is, what it sells, and two ways to ask it."""
-    out.print(f"\n[bold]{base_url}[/bold] serves OpenAI's chat completions; any API key will do\n")
-    made = table("Model", "service_tier", ">tok/s", ">$/MTok in", ">$/MTok out", "What it is", wordy=WORDY)
-    for row in rows(catalog):
-        prices = (number(row.price_input), number(row.price_output))
-        made.add_row(row.model, row.tier, number(row.speed_ambient), *prices, row.summary)
-    out.print(made)
+    offered = rows(catalog)
+    out.print(f"\n[bold]{base_url}[/bold] serves the APIs of OpenAI and Anthropic; any API key will do\n")
+    out.print(_tiers(catalog, offered))
+    out.print(_models(catalog, offered))
     out.print("tok/s is derived from hardware, model and batch: one request beside the pool's ambient load.")
     out.print("All figures and what they rest on: fastmode tiers\n")
     model, offer = _example(catalog)
@@ -51,26 +52,55 @@ def welcome(out: Console, catalog: Catalog, base_url: str) -> None:
 def tiers(out: Console, catalog: Catalog) -> None:
     """Every figure of every offer, each marked as measured, derived or assumed."""
     offered = rows(catalog)
-    out.print(_speeds(offered))
-    out.print(_prices(offered))
+    out.print(_speeds(catalog, offered))
+    out.print(_prices(catalog, offered))
     out.print(_pools(catalog, offered))
     out.print(f"{LEGEND}; what each rests on: fastmode tiers --json")
 
 
-def _speeds(offered: list[Row]) -> Table:
-    made = table("Model", "Tier", "Pool", ">alone", ">ambient", ">full", ">floor", title=SPEEDS)
-    for row in offered:
-        speeds = (row.speed_alone, row.speed_ambient, row.speed_full, row.floor_speed)
-        made.add_row(row.model, row.tier, row.pool, *map(marked, speeds))
+def _tiers(catalog: Catalog, offered: list[Row]) -> Table:
+    made = table("service_tier", ">tok/s", "What it is", wordy=WORDY)
+    for tier in _sold(catalog, offered):
+        here = [row for row in offered if row.tier == tier]
+        made.add_row(tier, ", ".join(_once(number(row.speed_ambient) for row in here)), here[0].summary)
     return made
 
 
-def _prices(offered: list[Row]) -> Table:
-    headings = (">in", ">cached", ">out", ">cost\nin", ">cost\nout")
-    made = table("Model", "Tier", "Reported\nas", *headings, title=MONEY)
+def _models(catalog: Catalog, offered: list[Row]) -> Table:
+    """Models of one maker that cost the same share a row."""
+    tiers = _sold(catalog, offered)
+    made = table("Model", *tiers, title="$/MTok in / out", wordy=WORDY)
+    sold = {(row.model, row.tier): f"{number(row.price_input)} / {number(row.price_output)}" for row in offered}
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for model in catalog.models.values():
+        prices = (sold.get((model.id, tier), "") for tier in tiers)
+        alike.setdefault((model.owned_by, *prices), []).append(model.id)
+    for (_, *cells), models in alike.items():
+        made.add_row(", ".join(models), *cells)
+    return made
+
+
+def _speeds(catalog: Catalog, offered: list[Row]) -> Table:
+    headings = (">alone", ">ambient", ">full", ">floor", ">cost\nin", ">cost\nout")
+    made = table("Pool", "Tier", *headings, title=SPEEDS)
+    for pool in catalog.pools:
+        here = [row for row in offered if row.pool == pool]
+        for row in here[:1]:
+            figures = (row.speed_alone, row.speed_ambient, row.speed_full, row.floor_speed, row.cost_input)
+            made.add_row(pool, ", ".join(_once(row.tier for row in here)), *map(marked, (*figures, row.cost_output)))
+    return made
+
+
+def _prices(catalog: Catalog, offered: list[Row]) -> Table:
+    """Models of one maker that are sold alike share a row."""
+    made = table("Model", "Tier", "Reported\nas", ">in", ">cached", ">out", title=MONEY, wordy=WORDY)
+    alike: dict[tuple[str, ...], list[str]] = {}
     for row in offered:
-        money = (row.price_input, row.price_cached_input, row.price_output, row.cost_input, row.cost_output)
-        made.add_row(row.model, row.tier, row.reported_as, *map(marked, money))
+        prices = map(marked, (row.price_input, row.price_cached_input, row.price_output))
+        owner = catalog.models[row.model].owned_by
+        alike.setdefault((owner, row.tier, row.reported_as, *prices), []).append(row.model)
+    for (_, *cells), models in alike.items():
+        made.add_row(", ".join(models), *cells)
     return made
 
 
@@ -85,8 +115,17 @@ def _pools(catalog: Catalog, offered: list[Row]) -> Table:
 
 
 def _example(catalog: Catalog) -> tuple[ServedModel, Offer]:
-    """The model with the widest choice, at a tier one has to ask for if there is one."""
-    model = max(catalog.models.values(), key=lambda model: len(model.offers))
+    """The model that most pools serve, at a tier one has to ask for if there is one."""
+    model = max(catalog.models.values(), key=lambda model: len({offer.pool for offer in model.offers.values()}))
     return model, next(
         (offer for offer in model.offers.values() if offer.tier != model.default_tier), model.offers[model.default_tier]
     )
+
+
+def _sold(catalog: Catalog, offered: list[Row]) -> list[str]:
+    """Tiers at which something is sold, in the order of the catalog."""
+    return [tier for tier in catalog.tiers if any(row.tier == tier for row in offered)]
+
+
+def _once(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))

@@ -17,7 +17,7 @@ from service.explain.stepping import Curve, FirstToken, Operation, Part, curve, 
 from service.explain.theories import Factor, Theory, factors, theories
 from service.figures import Figure, in_words
 from service.pools import Pool, Roofline
-from service.tiers import Catalog, Offer, find, resolve
+from service.tiers import Catalog, Offer, find, not_sold
 from service.timings import Fixed
 
 PROMPT, OUTPUT = 2_000, 500  # tokens: a short chat
@@ -94,7 +94,10 @@ def _offer(catalog: Catalog, tier: str, model: str | None) -> Offer:
     name = words.get(tier)
     if model is not None:
         served = find(catalog, model)
-        return served.offers[name] if name and name in served.offers else resolve(catalog, model, tier)
+        wanted = served.default_tier if name is None else name
+        if wanted not in served.offers:
+            raise not_sold(served, wanted)
+        return served.offers[wanted]
     sold = (served for served in catalog.models.values() if name is None or name in served.offers)
     first = next(sold, None)
     if first is None:

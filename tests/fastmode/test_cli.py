@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service import tiers
+from service import profiles, tiers
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,7 +24,10 @@ def test_the_version_is_the_one_of_pyproject(bare_environ: dict[str, str]) -> No
 def test_check_counts_what_a_sound_catalog_sells(bare_environ: dict[str, str]) -> None:
     answer = fastmode(bare_environ, "check", str(tiers.SHIPPED))
     assert answer.returncode == 0
-    assert answer.stdout == f"{tiers.SHIPPED} is sound: 3 pools, 4 models, 8 offers\n"
+    catalog = tiers.load()
+    offers = sum(len(model.offers) for model in catalog.models.values())
+    counted = f"{len(catalog.pools)} pools, {len(catalog.models)} models, {offers} offers"
+    assert answer.stdout == f"{tiers.SHIPPED} is sound: {counted}\n"
 
 
 def test_check_names_the_key_that_cannot_be(bare_environ: dict[str, str], tmp_path: Path) -> None:
@@ -40,7 +43,7 @@ def test_a_catalog_that_is_not_there_is_one_line(bare_environ: dict[str, str], c
 
 def test_tiers_as_json_holds_every_offer_and_says_of_every_figure_what_it_is(bare_environ: dict[str, str]) -> None:
     rows: list[dict[str, Any]] = json.loads(fastmode(bare_environ, "tiers", "--json").stdout)
-    catalog = tiers.load()
+    catalog = profiles.load("2026-11", tiers.load()).catalog
     offers = [(model.id, tier) for model in catalog.models.values() for tier in model.offers]
     assert [(row["model"], row["tier"]) for row in rows] == offers
     figures = [value for row in rows for value in row.values() if isinstance(value, dict)]
@@ -54,8 +57,22 @@ def test_the_tables_of_tiers_fit_a_terminal_and_cut_nothing(bare_environ: dict[s
     text = fastmode({**bare_environ, "COLUMNS": str(columns)}, "tiers").stdout
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= columns
-    for model in tiers.load().models:
+    for model in profiles.load("2026-11", tiers.load()).catalog.models:
         assert model in text
+
+
+def test_a_profile_is_asked_for_by_option_or_variable(bare_environ: dict[str, str]) -> None:
+    asked = fastmode(bare_environ, "tiers", "--profile", "2026-02", "--json").stdout
+    assert asked == fastmode({**bare_environ, "FASTMODE_PROFILE": "2026-02"}, "tiers", "--json").stdout
+    sold = {(row["model"], row["tier"]): row["price_output"]["value"] for row in json.loads(asked)}
+    assert sold["claude-opus-4-6", "fast"] == 150
+    assert ("claude-opus-5-5", "standard") not in sold
+
+
+@pytest.mark.parametrize("command", ["tiers", "up"])
+def test_an_unknown_profile_is_one_line_with_the_known_ones(bare_environ: dict[str, str], command: str) -> None:
+    line = complaint(fastmode(bare_environ, command, "--profile", "2025-12"))
+    assert "'2025-12'; known are: 2026-02, 2026-08, 2026-11" in line
 
 
 def test_tiers_shows_the_catalog_that_the_environment_names(bare_environ: dict[str, str], tmp_path: Path) -> None:

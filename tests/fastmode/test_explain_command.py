@@ -30,7 +30,8 @@ def test_what_is_assumed_is_named_below_the_tables(bare_environ: dict[str, str])
 
 def test_the_article_can_be_checked_line_by_line(bare_environ: dict[str, str]) -> None:
     """65 to 166 tok/s for about six times, less for long turns; 1,103 tok/s on SRAM; what else would give what."""
-    fast, spark = (fastmode(bare_environ, "explain", tier).stdout for tier in ("fast", "spark"))
+    environ = {**bare_environ, "FASTMODE_PROFILE": "2026-02"}
+    fast, spark = (fastmode(environ, "explain", tier).stdout for tier in ("fast", "spark"))
     assert row(fast, "short chat", "wide expert parallelism")[-5:] == ["65ᵈᵃ", "166ᵈᵃ", "351ᵈᵃ", "5.14ᵈᵃ", "6.68ᵈᵃ"]
     assert row(fast, "agent turn", "wide expert parallelism")[-1] == "4.77ᵈᵃ"
     assert row(fast, "list price of an output token")[-7:-4] == ["6ᵈ", "0.122ᵈᵃ", "186ᵈᵃ"]
@@ -56,9 +57,9 @@ def test_every_tier_can_be_plotted_at_every_context(bare_environ: dict[str, str]
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["turbo"], "known are 'standard', 'fast', 'priority', 'spark'"),
+        (["turbo"], "known are 'standard', 'standard_only', 'on_demand', 'fast', 'priority'"),
         (["fast", "--model", "gpt-0"], "gpt-0"),
-        (["spark", "--model", "claude-opus-4-6"], "standard, fast"),
+        (["spark", "--model", "claude-opus-5"], "standard, fast"),
         (["spark", "--context", "128000"], "do not fit the 128,000"),
         (["fast", "--output", "0"], "at least 1 token"),
         (["fast", "--catalog", "nowhere.toml"], "nowhere.toml"),
@@ -86,14 +87,15 @@ def test_of_a_measured_pool_it_says_what_is_known_and_that_nothing_can_be_derive
 
 def test_the_json_names_model_tier_and_shape(bare_environ: dict[str, str]) -> None:
     explained = json.loads(fastmode(bare_environ, "explain", "fast", "--context", "3000", "--json").stdout)
-    assert [explained[name] for name in ("model", "tier", "prompt", "output")] == ["claude-opus-4-6", "fast", 3000, 500]
+    assert [explained[name] for name in ("model", "tier", "prompt", "output")] == ["claude-opus-5", "fast", 3000, 500]
 
 
 def test_the_environment_names_the_catalog(bare_environ: dict[str, str], tmp_path: Path) -> None:
     """A renamed model is enough to know it by."""
     catalog = tmp_path / "catalog.toml"
-    catalog.write_text(tiers.SHIPPED.read_text().replace("claude-opus-4-6", "my-own-model"))
-    assert "my-own-model" in fastmode({**bare_environ, "FASTMODE_CATALOG": str(catalog)}, "explain", "fast").stdout
+    catalog.write_text(tiers.SHIPPED.read_text().replace("models.claude-opus-4-6", "models.my-own-model"))
+    environ = {**bare_environ, "FASTMODE_CATALOG": str(catalog)}
+    assert "my-own-model" in fastmode(environ, "explain", "standard").stdout
 
 
 def row(text: str, *parts: str) -> list[str]:

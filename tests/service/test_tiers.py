@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from service.errors import CatalogError, InvalidRequest, ModelNotFound, TierNotOffered
 from service.figures import lone_speed
+from service.messages import BANDS
 from service.pools import Pool, Roofline
 from service.tiers import SHIPPED, Price, load, resolve
 
@@ -63,6 +64,10 @@ SOLD = "models.m.offers.standard"
 LAST_OF_POOL = 'utilisation = 0.5\nsource = "test"'
 NEXT_TABLE = "[pools.one]"
 IDLE_SOURCE = "[sources.idle]\nkind = 'derived'\ndate = '2026-01'\nreference = 'x'\n"
+REPORTED = 'reported_as = "default"'
+TOO_MANY = "mistakes = { wrong_tool = 0.7, invalid_json = 0.7 }"
+FRACTIONAL = "long = { above = 9, input_times = 1.0005, output_times = 1 }"
+SAMPLING = (NEXT_TABLE, "[families.x]\nsampling = 'none'\n" + NEXT_TABLE)
 WAFER = ('accelerator = "h200"', 'accelerator = "wse3"')
 
 # what is replaced, by what, the key the message names, and a part of its reasoning
@@ -109,7 +114,17 @@ BROKEN: list[tuple[list[tuple[str, str]], str, str]] = [
     ([('modalities = ["text"]', 'modalities = ["text", "text"]')], "models.m.modalities", "twice"),
     ([('default_tier = "standard"', 'default_tier = "fast"')], "models.m.default_tier", "not offered"),
     ([('default_tier = "standard"', 'default_tier = "warp"')], "models.m.default_tier", "known are standard, fast"),
-    ([("offers.standard]", "offers.warp]")], "models.m.offers.warp", "is no tier; known are standard, fast, spark"),
+    ([("offers.standard]", "offers.warp]")], "models.m.offers.warp", "is no tier; known are standard, fast, flex"),
+    ([SAMPLING], "families.x.sampling", "known are any, default"),
+    ([('owned_by = "nobody"', 'owned_by = "nobody"\nfamily = "x"')], "models.m.family", "known are claude-4.5"),
+    ([('owned_by = "nobody"', 'owned_by = "nobody"\naliases = ["m"]')], "models.m.aliases", "is a model already"),
+    ([('owned_by = "nobody"', 'owned_by = "nobody"\nretired = "soon"')], "models.m.retired", "must be a date"),
+    ([(REPORTED, f'{REPORTED}\nended = "later"')], f"{SOLD}.ended", "known are refused, default"),
+    ([(REPORTED, f"{REPORTED}\nmistakes = {{ typo = 0.1 }}")], f"{SOLD}.mistakes.typo", "unknown key"),
+    ([(REPORTED, f"{REPORTED}\n{TOO_MANY}")], f"{SOLD}.mistakes", "more than 1"),
+    ([(REPORTED, f"{REPORTED}\nprice_until = {{ monday = {{}} }}")], f"{SOLD}.price_until", "must be a date"),
+    ([("output = 2", f"output = 2, {FRACTIONAL}")], f"{SOLD}.price.long.above", "whole tenths"),
+    ([(NEXT_TABLE, f"[answers]\nlength = {{ median = 0 }}\n{NEXT_TABLE}")], "answers.length.median", "above 0"),
     ([('pool = "one"', 'pool = "two"')], "models.m.offers.standard.pool", "known are one"),
     ([('reported_as = "default"', 'reported_as = ""')], "models.m.offers.standard.reported_as", "must be a text"),
     ([("output = 2", "output = -2")], "models.m.offers.standard.price.output", "at least 0"),
@@ -245,15 +260,23 @@ def test_list_prices_are_those_the_providers_publish(model: str, tier: str) -> N
     offer = CATALOG.models[model].offers[tier]
     reported_as, dollars = PRICES[model, tier]
     assert offer.reported_as == reported_as
-    assert offer.price == Price(*(round(1000 * each) for each in dollars))
+    assert (offer.price.input, offer.price.cached_input, offer.price.output) == tuple(round(1000 * d) for d in dollars)
 
 
-@pytest.mark.parametrize(("tier", "low", "high"), [("standard", 60, 70), ("fast", 155, 180), ("spark", 1000, 1200)])
-def test_a_lone_request_sees_the_speed_customers_report(tier: str, low: float, high: float) -> None:
-    offers = [model.offers[tier] for model in CATALOG.models.values() if tier in model.offers]
-    assert offers
-    for offer in offers:
-        assert low < lone_speed(CATALOG.pools[offer.pool]) < high
+SPEEDS = {
+    "standard": (60, 70),
+    "fast": (155, 180),
+    "ultrafast": (380, 405),
+    "spark": (1000, 1200),
+    "small": (100, 130),
+    "small-fast": (250, 300),
+}
+
+
+@pytest.mark.parametrize("pool", CATALOG.pools)
+def test_a_lone_request_sees_the_speed_customers_report(pool: str) -> None:
+    low, high = SPEEDS[pool]
+    assert low < lone_speed(CATALOG.pools[pool]) < high
 
 
 def test_shipped_pools_have_room_for_a_hundred_requests_of_ones_own() -> None:
@@ -284,6 +307,10 @@ def test_spark_is_a_smaller_text_model_with_its_own_window_under_either_name() -
         ("standard", "standard"),
         ("fast", "fast"),
         ("priority", "fast"),
+        ("performance", "fast"),
+        ("standard_only", "standard"),
+        ("on_demand", "standard"),
+        ("scale", "standard"),
         ("spark", "spark"),
     ],
 )
@@ -309,12 +336,73 @@ def test_a_word_that_no_tier_answers_to_is_an_invalid_value(word: str) -> None:
     assert len(refused.value.message) < 700
 
 
-@pytest.mark.parametrize(("model", "word"), [("claude-opus-5-5", "spark"), ("gpt-5.3-codex-spark", "fast")])
-def test_a_tier_that_the_model_lacks_is_refused_by_name(model: str, word: str) -> None:
+@pytest.mark.parametrize("model", ["claude-opus-5-5", "gpt-6-astra"])
+def test_a_tier_of_our_own_that_the_model_lacks_is_refused_by_name(model: str) -> None:
     with pytest.raises(TierNotOffered) as refused:
-        resolve(CATALOG, model, word)
+        resolve(CATALOG, model, "spark")
     assert (refused.value.status, refused.value.param) == (400, "service_tier")
     assert model in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("model", "word"),
+    [
+        ("gpt-5.3-codex-spark", "fast"),
+        ("claude-sonnet-5", "priority"),
+        ("gpt-4o", "flex"),
+        ("gpt-5.5", "ultrafast"),
+        ("o3", "standard"),
+    ],
+)
+def test_a_word_of_the_makers_gets_the_default_tier_of_a_model_that_is_not_sold_at_it(model: str, word: str) -> None:
+    assert resolve(CATALOG, model, word) == resolve(CATALOG, model, None)
+
+
+def test_flex_waits_behind_everybody_else_and_costs_half() -> None:
+    flex, standard = (resolve(CATALOG, "gpt-6.1-sol", word) for word in ("flex", "standard"))
+    assert (flex.pool, flex.band, flex.reported_as) == (standard.pool, BANDS - 1, "flex")
+    assert (flex.price.input * 2, flex.price.output * 2) == (standard.price.input, standard.price.output)
+
+
+@pytest.mark.parametrize(
+    ("model", "echo"), [("gpt-5.6-sol", "priority"), ("gpt-4o", "priority"), ("gpt-6-luna", "fast")]
+)
+@pytest.mark.parametrize("word", ["fast", "priority"])
+def test_openai_echoes_either_word_for_fast_as_the_generation_of_the_model_does(
+    model: str, echo: str, word: str
+) -> None:
+    assert resolve(CATALOG, model, word).reported_as == echo
+
+
+def test_ultrafast_is_six_times_as_fast_and_as_dear_as_standard() -> None:
+    ultrafast, standard = (resolve(CATALOG, "gpt-6-astra", word) for word in ("ultrafast", None))
+    assert ultrafast.reported_as == "ultrafast"
+    assert ultrafast.price.output == 6 * standard.price.output
+    speeds = [lone_speed(CATALOG.pools[offer.pool]) for offer in (ultrafast, standard)]
+    assert speeds[0] / speeds[1] == pytest.approx(6, rel=0.03)
+
+
+def test_an_alias_is_the_model_under_its_own_id() -> None:
+    assert resolve(CATALOG, "gpt-4o-2024-08-06", None) == resolve(CATALOG, "gpt-4o", None)
+
+
+def test_a_prompt_beyond_the_step_pays_more_for_all_its_tokens() -> None:
+    price = resolve(CATALOG, "gpt-5.6-sol", None).price
+    assert price.of(272_000) is price
+    assert price.of(272_001) == Price(2 * price.input, 2 * price.cached_input, 3 * price.output // 2)
+
+
+def test_only_the_distilled_model_makes_mistakes_as_often_as_the_benchmark_says() -> None:
+    """Terminal-Bench 2.0: 58.4 % against 77.3 %; of 30 answers a task, and of five mistakes one that costs it."""
+    wrong = 5 * (1 - (0.584 / 0.773) ** (1 / 30))
+    for model in CATALOG.models.values():
+        for tier, offer in model.offers.items():
+            expected = pytest.approx(wrong, abs=0.001) if tier == "spark" else 0
+            assert sum(rate for _, rate in offer.mistakes) == expected
+
+
+def test_answers_that_end_by_themselves_have_a_median_length_and_a_spread() -> None:
+    assert CATALOG.answer_length == load(BENCH).answer_length == (200, 0.7)
 
 
 def test_an_unknown_model_is_not_found_whatever_the_tier() -> None:
