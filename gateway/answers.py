@@ -123,7 +123,8 @@ class Stream(_Attended):
         first = await self._await_first(attendance)
         if attendance.gone:
             return
-        if self._exchange.error is not None and not attendance.begun:
+        said = any(isinstance(event, Delta) for event in first)  # an error after the first token is one of the stream
+        if self._exchange.error is not None and not attendance.begun and not said:
             await self._refuse(scope, attendance, self._exchange.error)
             return
         await self._begin(attendance)
