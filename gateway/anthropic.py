@@ -143,7 +143,7 @@ def _head(call: MessagesRequest, prompt: Prompt, rules: AnthropicRules, ticket: 
         beside["context_management"] = {"applied_edits": []}
     return Head(
         job=ticket.job.id,
-        model=ticket.job.model,
+        model=call.model,
         speed=profile.speed_reported(ticket.offer, call.speed),
         inference_geo=call.inference_geo or "global",
         marks=prompt.marks,
