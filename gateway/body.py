@@ -35,6 +35,7 @@ class Bodies:
         self._together = together
         self._large = asyncio.Lock()
         self._unpacking = asyncio.Lock()
+        self._laborious = asyncio.Lock()
 
     def room(self) -> "Room":
         """For one body, from its first byte until nothing made of it is kept here any more."""
@@ -61,8 +62,13 @@ class Bodies:
             except TooLong:
                 raise _too_large(self.each) from None
 
-    def turn(self, body: bytes) -> AbstractAsyncContextManager[None]:
-        """To be held while a body is parsed and counted: large ones go one at a time, small ones at once."""
+    def turn(self, body: bytes, laborious: bool = False) -> AbstractAsyncContextManager[None]:
+        """To be held while a body is parsed and counted: large ones go one at a time, small ones at once.
+
+        So do `laborious` ones, of which more is made than that, however small they are.
+        """
+        if laborious:
+            return self._laborious
         return self._large if len(body) > _LARGE else nullcontext()
 
 
@@ -116,9 +122,9 @@ class Room:
         self._size += size
 
 
-async def parsed(body: bytes, parse: Callable[[bytes], _Parsed]) -> _Parsed:
-    """What `parse` makes of a body; of a large one beside the event loop."""
-    return await asyncio.to_thread(parse, body) if len(body) > _LARGE else parse(body)
+async def parsed(body: bytes, parse: Callable[[bytes], _Parsed], laborious: bool = False) -> _Parsed:
+    """What `parse` makes of a body; of a large one, or where it is `laborious`, beside the event loop."""
+    return await asyncio.to_thread(parse, body) if laborious or len(body) > _LARGE else parse(body)
 
 
 def _coding(request: Request) -> str:

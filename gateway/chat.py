@@ -37,7 +37,7 @@ def routes(desk: Desk) -> APIRouter:
         arrived = asyncio.get_running_loop().time()
         read = partial(_read, request, desk.settings.strict_fields)
         call, exchange = await desk.take(request, read, prefix="chatcmpl-")
-        head, manner = head_of(exchange.ticket), _manner(call)
+        head, manner = head_of(exchange.ticket, call.model), _manner(call)
         speech = ChatSpeech(head, manner, arrived)
         if not call.stream:
             return Whole(desk.settings, exchange, speech)
@@ -46,10 +46,9 @@ def routes(desk: Desk) -> APIRouter:
     return router
 
 
-def head_of(ticket: Ticket) -> Head:
-    """What every object of the answer says about itself."""
-    offer = ticket.offer
-    return Head(ticket.job.id, int(time.time()), ticket.job.model, offer.reported_as, ticket.fingerprint)
+def head_of(ticket: Ticket, model: str) -> Head:
+    """What every object of the answer says about itself; `model` is the name by which the model was asked for."""
+    return Head(ticket.job.id, int(time.time()), model, ticket.offer.reported_as, ticket.fingerprint)
 
 
 def _read(request: Request, strict: bool, body: bytes) -> tuple[openai_chat.ChatRequest, Ask]:

@@ -39,7 +39,7 @@ def routes(desk: Desk) -> APIRouter:
         arrived = asyncio.get_running_loop().time()
         read = partial(_read, request, desk.settings.strict_fields)
         (call, echo), exchange = await desk.take(request, read, prefix="cmpl-")
-        head = head_of(exchange.ticket)
+        head = head_of(exchange.ticket, call.model)
         speech = CompletionSpeech(head, echo, arrived)
         if not call.stream:
             return Whole(desk.settings, exchange, speech)

@@ -57,14 +57,14 @@ class Desk:
                     call, ask = await parsed(body, read)
                     return call, await self._exchange(ask, prefix, arrived, request, note)
 
-    async def read(self, request: Request, read: Callable[[bytes], Parsed]) -> Parsed:
-        """What `read` makes of a body that asks for nothing to be generated."""
+    async def read(self, request: Request, read: Callable[[bytes], Parsed], laborious: bool = False) -> Parsed:
+        """What `read` makes of a body that asks for nothing to be generated; `laborious`: it takes milliseconds."""
         with self.bodies.room() as room:
             body = await room.read(request)
             with self._noting(request, body) as note:
                 self._director.refuse(request)
-                async with self.bodies.turn(body):
-                    made = await parsed(body, read)
+                async with self.bodies.turn(body, laborious):
+                    made = await parsed(body, read, laborious)
                 if note is not None:
                     note.settled("ok", 200)
                 return made

@@ -14,22 +14,16 @@ from service.errors import Unavailable
 from service.tiers import Catalog, find
 from service.wire import openai_embeddings
 
-_AT_ONCE = 2  # threads: more of them would only take turns
-
 
 def routes(desk: Desk, catalog: Catalog) -> APIRouter:
     router = APIRouter()
-    turns = asyncio.Semaphore(_AT_ONCE)
 
     @router.post("/v1/embeddings")
     async def embeddings(request: Request) -> Response:
         speech = OpenAISpeech(asyncio.get_running_loop().time())
         if desk.admission.draining:
             raise Unavailable("This server is shutting down. Please try again.", reason="draining", retry_after=1)
-        with desk.bodies.room() as room:
-            body = await room.read(request)
-            async with turns:
-                answer = await asyncio.to_thread(partial(_answer, catalog, desk.settings.strict_fields, body))
+        answer = await desk.read(request, partial(_answer, catalog, desk.settings.strict_fields), laborious=True)
         return OPENAI.answer(answer, headers={name.decode(): text.decode() for name, text in speech.headers()})
 
     return router
