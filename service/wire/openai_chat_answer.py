@@ -130,17 +130,26 @@ def _finish(reason: str | None, manner: Manner) -> bytes:
 
 
 class _Frame:
-    """What stands around a piece of text in its chunk. `ends`: what comes behind it, and that with the next beginning.
+    """What stands around a piece of text in its chunk; behind it, something for each length of padding."""
 
-    There is one of them for each length of padding; `unfinished` is the part of it that log probabilities replace.
-    """
-
-    __slots__ = ("before", "ends", "of_text")
+    __slots__ = ("_after", "_between", "before", "of_text")
 
     def __init__(self, before: bytes, after: bytes, tails: list[bytes], of_text: bool) -> None:
         self.before = before
-        self.ends = [(after + tail, after + tail + before) for tail in tails]
         self.of_text = of_text
+        self._after = [after + tail for tail in tails]
+        self._between = [after + tail + before for tail in tails]
+
+    def around(self, text: bytes, count: int) -> bytes:
+        """The chunks of `count` tokens. Pieces without text have none."""
+        if count > 1:
+            if b"\n\n" in text or text[:1] == b"\n" or text[-1:] == b"\n":
+                text = b"\n".join(filter(None, text.split(b"\n")))
+            pad = len(text) % _PAD
+            text = text.replace(b"\n", self._between[pad])
+        else:
+            pad = len(text) % _PAD
+        return self.before + text + self._after[pad] if text else b""
 
 
 class Chunks:
@@ -164,17 +173,20 @@ class Chunks:
 
     def delta(self, delta: Delta) -> bytes:
         """One event for each token with text; before the first of a part what it is, and behind the last its end."""
+        if delta.part is not None or delta.finish is not None or delta.logprobs:
+            return self._turn(delta)
+        frame = self._frames[delta.choice]
+        return frame.around(delta.text, delta.count) if frame is not None else b""
+
+    def _turn(self, delta: Delta) -> bytes:
+        """Where a part begins or ends, or tokens come with what they were likely to be."""
         events = b"" if delta.part is None else self._begin(delta.choice, delta.part)
-        text, frame = delta.text, self._frames[delta.choice]
-        if text and frame is not None:
-            if delta.logprobs and frame.of_text:
-                events += self._reckoned(frame, text, delta.logprobs)
+        frame = self._frames[delta.choice]
+        if frame is not None:
+            if delta.text and delta.logprobs and frame.of_text:
+                events += self._reckoned(frame, delta.text, delta.logprobs)
             else:
-                if b"\n\n" in text or text[0] == 10 or text[-1] == 10:
-                    text = b"\n".join(filter(None, text.split(b"\n")))
-                if text:
-                    after, between = frame.ends[len(text) % _PAD]
-                    events += frame.before + text.replace(b"\n", between) + after
+                events += frame.around(delta.text, delta.count)
         return events if delta.finish is None else events + self._end(delta.choice, delta.finish)
 
     def keepalive(self) -> bytes:
