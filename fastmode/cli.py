@@ -135,14 +135,18 @@ def tiers(
     catalog: CatalogOption = None,
     profile: ProfileOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, with what every figure rests on.")] = False,
+    litellm: Annotated[bool, typer.Option("--litellm", help="As a price list for litellm.register_model.")] = False,
 ) -> None:
     """Show what is sold: speeds, prices and costs, each figure measured, derived or assumed."""
     from fastmode.show import console
     from fastmode.show.tiers import tiers as shown
+    from service import price_list
     from service.figures import rows
 
     offered = sold(catalog, profile)
-    if as_json:
+    if litellm:
+        print(json.dumps(price_list.litellm(offered), indent=2))
+    elif as_json:
         print(json.dumps([dataclasses.asdict(row) for row in rows(offered)], indent=2))
     else:
         shown(console(), offered)

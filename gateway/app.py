@@ -21,7 +21,7 @@ from gateway.explained import explained
 from gateway.journal import Journal
 from gateway.relay import Relay
 from gateway.scripted import Director
-from service import figures, metrics
+from service import figures, metrics, price_list
 from service.errors import Broken, MethodNotAllowed, NotFound, ServiceError
 from service.queue import Queue
 from service.settings import Settings
@@ -48,10 +48,15 @@ def create_app(
     if journal is not None:
         app.include_router(control.routes(journal, director, desk.bodies))
     report = openai_models.listing(asdict(row) for row in figures.rows(catalog))
+    listed = price_list.litellm(catalog)
 
     @app.get("/v1/tiers")
     async def tiers() -> Response:
         return OPENAI.answer(report)
+
+    @app.get("/v1/prices")
+    async def prices() -> Response:
+        return OPENAI.answer(listed)
 
     @app.get("/v1/tiers/{tier}")
     async def tier(tier: str, request: Request) -> Response:

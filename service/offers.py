@@ -16,6 +16,7 @@ from service.toml_table import Table
 
 MODALITIES = ("text", "image")  # what a request can hold
 CACHEABLE = 1024  # of a model that does not say
+NANODOLLARS_PER_DOLLAR = 1_000_000_000
 NANODOLLARS_PER_DOLLAR_PER_MTOK = 1000  # $1 per million tokens is 1,000 nano-dollars per token
 
 Ended = Literal["refused", "default"]

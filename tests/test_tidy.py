@@ -42,6 +42,7 @@ SHELVES = (
         "profiles",
         "pools",
         "traces",
+        "price_list",
         "pricing",
         "figures",
         "explain",
