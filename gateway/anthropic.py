@@ -1,5 +1,6 @@
 """Anthropic's Messages API: a request reads as five verbs: parse, admit, submit, relay, encode."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -49,7 +50,7 @@ def routes(desk: Desk) -> APIRouter:
         version = anthropic_rules.version(request.headers, profile.anthropic_versions)
         read = partial(_read, request, version, profile)
         (call, prompt, rules), exchange = await desk.take(request, read, prefix="msg_")
-        head = _head(call, prompt, rules, exchange.ticket, profile)
+        head = replace(_head(call, prompt, rules, exchange.ticket, profile), fine_grained=_fine_grained(request))
         if not call.stream:
             return Whole(desk.settings, exchange, Speech(head))
         return Stream(desk.settings, exchange, Speech(head), Events(head))
@@ -71,6 +72,10 @@ def _betas(request: Request) -> frozenset[str]:
     """What the request takes part in; some fields and blocks exist for it alone."""
     said = ",".join(request.headers.getlist("anthropic-beta"))
     return frozenset(filter(None, map(str.strip, said.split(","))))
+
+
+def _fine_grained(request: Request) -> bool:
+    return any(beta.startswith("fine-grained-tool-streaming-") for beta in _betas(request))
 
 
 def _read(
@@ -151,5 +156,6 @@ def _head(call: MessagesRequest, prompt: Prompt, rules: AnthropicRules, ticket: 
         cacheable=max(rules.cacheable, cache.minimum) if cache else 0,
         shown=anthropic_thinking.shown(call.thinking),
         prewarm=call.max_tokens == 0,
+        eager_tools=anthropic_tools.eager(call.tools or ()),
         beside=tuple(beside.items()),
     )

@@ -33,7 +33,8 @@ class Head:
 
     `marks` ask for parts of the prompt to be cached, in blocks of `block` tokens, if there are `cacheable` of them; a
     `block` of 0 is no cache. `shown`: the text of thinking is part of the answer. `prewarm`: only the prompt was
-    computed, and nothing is said. `beside` are fields that only some requests get back.
+    computed, and nothing is said. Inputs of `eager_tools` stream letter by letter, of all tools if `fine_grained`.
+    `beside` are fields that only some requests get back.
     """
 
     job: str
@@ -46,7 +47,13 @@ class Head:
     cacheable: int = 0
     shown: bool = True
     prewarm: bool = False
+    fine_grained: bool = False
+    eager_tools: frozenset[str] = frozenset()
     beside: tuple[tuple[str, Any], ...] = ()
+
+    def eager(self, tool: str) -> bool:
+        """Whether the input of its calls goes out before its values are complete."""
+        return self.fine_grained or tool in self.eager_tools
 
     def opening(self, content: list[Any]) -> dict[str, Any]:
         return {

@@ -14,6 +14,7 @@ import orjson
 from service.errors import ServiceError
 from service.messages import Delta, FinishReason, Part, Usage
 from service.wire.anthropic_answer import Head, delta_usage, ending, tool_use, usage
+from service.wire.anthropic_bursts import Bursts
 from service.wire.anthropic_errors import event as error_event
 from service.wire.anthropic_thinking import Signing
 
@@ -37,7 +38,9 @@ class Events:
         self._head = head
         self._index = -1  # of the block that is open; before the first there is none
         self._signing: Signing | None = None  # of the thinking that is open
-        self._mute = head.prewarm  # what comes is not to be sent
+        self._bursts: Bursts | None = None  # of the input that is open, if its values go out whole
+        self._mute = False  # what comes is not to be sent
+        self._plain = False  # what comes goes out as it is
         self._before = self._between = self._after = b""
         self._finish: FinishReason | None = "length" if head.prewarm else None
         self._stopped: str | None = None
@@ -50,9 +53,9 @@ class Events:
 
     def delta(self, delta: Delta) -> bytes:
         """One event for each token with text; what begins and ends a block around them."""
-        if delta.part is not None or delta.finish is not None or self._signing is not None or self._mute:
-            return self._turn(delta)
-        return self._tokens(delta.text)
+        if self._plain and delta.part is None and delta.finish is None:
+            return self._tokens(delta.text)
+        return b"" if self._head.prewarm else self._turn(delta)
 
     def keepalive(self) -> bytes:
         return PING
@@ -68,14 +71,12 @@ class Events:
         return b"event: error\ndata: %b\n\n" % error_event(error)
 
     def _turn(self, delta: Delta) -> bytes:
-        """Where a block begins, is being signed, or ends."""
-        if self._head.prewarm:
-            return b""
+        """Where a block begins or ends, and where more is done with its text than to send it."""
         events = b"" if delta.part is None else self._close() + self._open(delta.part)
         if self._signing is not None:
             self._signing.add(delta.text.replace(b"\n", b""))
         if not self._mute:
-            events += self._tokens(delta.text)
+            events += self._tokens(self._bursts.add(delta.text) if self._bursts else delta.text)
         if delta.finish is not None:
             self._finish, self._stopped = delta.finish, delta.stopped
         return events
@@ -93,6 +94,8 @@ class Events:
         self._index += 1
         self._signing = Signing() if part.kind == "reasoning" else None
         self._mute = part.kind == "reasoning" and not self._head.shown
+        self._bursts = Bursts() if part.kind == "tool_call" and not self._head.eager(part.name) else None
+        self._plain = self._signing is None and self._bursts is None
         kind, field = _DELTAS[part.kind]
         self._before = self._delta(kind, field)
         self._after = b'"}}\n\n'
@@ -106,10 +109,9 @@ class Events:
         """The end of the block that is open, if one is. Thinking is signed before it."""
         if self._index < 0:
             return b""
-        events = b""
+        events = self._tokens(self._bursts.rest()) if self._bursts else b""
         if self._signing is not None:
             events = self._delta(b"signature_delta", b"signature") + self._signing.signature() + self._after
-            self._signing, self._mute = None, False
         return events + _event("content_block_stop", {"index": self._index})
 
     def _empty(self, part: Part) -> dict[str, Any]:

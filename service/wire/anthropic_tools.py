@@ -174,6 +174,11 @@ def parallel(choice: Choice | None) -> bool:
     return not getattr(choice, "disable_parallel_tool_use", None)
 
 
+def eager(tools: Sequence[Custom | Defined]) -> frozenset[str]:
+    """Names of those whose input is to be streamed as it is written."""
+    return frozenset(tool.name for tool in tools if isinstance(tool, Custom) and tool.eager_input_streaming)
+
+
 def _tools(tools: Iterable[Custom | Defined]) -> Iterable[Tool]:
     for tool in tools:
         if isinstance(tool, Custom):

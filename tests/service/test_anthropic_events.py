@@ -2,6 +2,9 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from service.errors import Broken, Contended, ServiceError, Unavailable
 from service.messages import Delta, FinishReason, Part, Usage
 from service.wire import anthropic_answer, anthropic_thinking
 from service.wire.anthropic_answer import Head
+from service.wire.anthropic_bursts import Bursts
 from service.wire.anthropic_events import Events
 from service.wire.anthropic_prompt import Mark
 from service.wire.gathered import Gathered
@@ -147,6 +151,52 @@ def test_without_the_text_of_thinking_its_signature_alone_is_sent(parts: list[tu
         if block["type"] == "thinking":
             block["thinking"] = ""
     assert hidden == shown
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=4),
+        st.recursive(
+            st.text(max_size=5) | st.integers(),
+            lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=3), v, max_size=3),
+            max_leaves=6,
+        ),
+        max_size=4,
+    ),
+    st.lists(st.integers(0, 60), max_size=12),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_values_of_an_input_go_out_whole_unless_the_tool_is_eager(
+    value: dict[str, Any], cuts: list[int], indented: bool, random: Random
+) -> None:
+    written = json.dumps(value, indent=1 if indented else None, ensure_ascii=random.random() < 0.5)
+    ends = sorted({0, len(written), *(min(cut, len(written)) for cut in cuts)})
+    pieces = [written[start:end] for start, end in pairwise(ends)]
+    bursts, come, sent = Bursts(), "", ""
+    for piece in pieces:
+        come += piece
+        sent += "".join(json.loads(b'"%b"' % each) for each in bursts.add(escaped(piece)).split(b"\n"))
+        assert complete_values(sent) == complete_values(come)
+    assert sent == come == written
+    assert bursts.rest() == b""
+
+
+def complete_values(text: str) -> dict[str, Any]:
+    """What has ended in the beginning of an object: all of it, or what a comma follows."""
+    for end in range(len(text), 0, -1):
+        if end == len(text) or text[end] == ",":
+            with suppress(ValueError):
+                whole: dict[str, Any] = json.loads(text if end == len(text) else text[:end] + "}")
+                return whole
+    return {}
+
+
+def test_an_eager_tool_streams_its_input_as_it_is_written() -> None:
+    first = Delta("j", 1, 0, 0, 2, b'\n{\\"a\\"', part=Part("tool_call", "f"))
+    for names, pieces in ((["g"], [""]), (["f"], ["", '{"a"'])):
+        events = parsed(Events(Head(job="j", model="m", eager_tools=frozenset(names))).delta(first))
+        assert [event["delta"]["partial_json"] for event in events if event["type"] == "content_block_delta"] == pieces
 
 
 def test_a_stream_looks_as_it_is_documented() -> None:
