@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-PATIENCE = 90.0  # seconds; a run takes two, or as many more as it is told to wait
+PATIENCE = 60.0  # seconds; a run takes two, or as many more as it is told to wait
 
 Tier = Literal["standard", "fast", "spark"]
 

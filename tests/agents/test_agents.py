@@ -63,6 +63,24 @@ class Trial:
         prompt, cached, output = (sum(usage[name] for usage in used) for name in ("prompt", "cached", "completion"))
         return Usage(prompt, cached, output)
 
+    def __str__(self) -> str:
+        """What both sides have to say of it, for whoever has to find out why it failed."""
+        told = (
+            "tier_served",
+            "rule",
+            "fault",
+            "mistake",
+            "status",
+            "error",
+            "outcome",
+            "text",
+            "calls",
+            "finish",
+            "usage",
+        )
+        notes = [", ".join(f"{name}={note[name]!r}" for name in told if note[name]) for note in self.notes]
+        return "\n".join(["", *notes, self.run.printed])
+
 
 Try = Callable[..., Trial]
 
@@ -92,12 +110,12 @@ def attempt(service: Service, report: Report, tmp_path: Path) -> Try:
         began = time.monotonic()
         run = AGENTS[name].run(service.base_url, tier, situation, home, project.path)
         trial = Trial(run, project, _notes(service), time.monotonic() - began)
-        assert run.exit_code == 0, run.printed
-        assert run.said is not None, run.printed
-        assert run.said.words.startswith("Done"), run.printed
-        assert project.is_mended
-        assert project.was_tested
-        assert run.said.usage == trial.counted
+        assert run.exit_code == 0, str(trial)
+        assert run.said is not None, str(trial)
+        assert run.said.words.startswith("Done"), str(trial)
+        assert project.is_mended, str(trial)
+        assert project.was_tested, str(trial)
+        assert run.said.usage == trial.counted, str(trial)
         report.rows.append(
             Row(name, tier, happens, does, trial.served, run.said.usage, run.said.dollars, trial.seconds)
         )
