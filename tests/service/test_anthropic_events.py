@@ -157,13 +157,13 @@ def test_without_the_text_of_thinking_its_signature_alone_is_sent(parts: list[tu
     st.dictionaries(
         st.text(max_size=4),
         st.recursive(
-            st.text(max_size=5) | st.integers(),
+            st.text(st.sampled_from(',"\\{}[]a'), max_size=5) | st.integers(),
             lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=3), v, max_size=3),
             max_leaves=6,
         ),
         max_size=4,
     ),
-    st.lists(st.integers(0, 60), max_size=12),
+    st.lists(st.integers(0, 60), max_size=12) | st.just(list(range(1000))),
     st.booleans(),
     st.randoms(use_true_random=False),
 )
@@ -173,12 +173,15 @@ def test_values_of_an_input_go_out_whole_unless_the_tool_is_eager(
     written = json.dumps(value, indent=1 if indented else None, ensure_ascii=random.random() < 0.5)
     ends = sorted({0, len(written), *(min(cut, len(written)) for cut in cuts)})
     pieces = [written[start:end] for start, end in pairwise(ends)]
-    bursts, come, sent = Bursts(), "", ""
+    bursts, come, sent = Bursts(), list[str](), list[str]()
     for piece in pieces:
-        come += piece
-        sent += "".join(json.loads(b'"%b"' % each) for each in bursts.add(escaped(piece)).split(b"\n"))
-        assert complete_values(sent) == complete_values(come)
-    assert sent == come == written
+        come.append(piece)
+        out = [json.loads(b'"%b"' % each) for each in bursts.add(escaped(piece)).split(b"\n") if each]
+        sent += out
+        assert complete_values("".join(sent)) == complete_values("".join(come))
+        if out and value:
+            assert complete_values("".join(sent[:-1])) != complete_values("".join(sent)), "and nothing beyond"
+    assert "".join(sent) == written
     assert bursts.rest() == b""
 
 
