@@ -1,5 +1,7 @@
 """Rules as a file says them: which request they fit, what they answer, and what is said of a file that is wrong."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -128,6 +130,13 @@ def test_what_a_file_says_can_be_said_in_json() -> None:
     }
     text = '[[rules]]\nmatch = { turn = 1 }\nreply = { text = "hi", delay_s = 0.5 }\n[faults.fast]\n"cut" = 1'
     assert rules.of(values, TIERS) == rules.parse(text, TIERS)
+
+
+def test_the_readmes_file_is_sound() -> None:
+    readme = Path(__file__).parent.parent.parent / "README.md"
+    (example,) = re.findall(r"```toml\n(\[\[rules\]\].*?)```", readme.read_text(), re.DOTALL)
+    read = rules.parse(example, TIERS)
+    assert (len(read.rules), list(read.rates)) == (2, ["fast"])
 
 
 @pytest.mark.parametrize(
