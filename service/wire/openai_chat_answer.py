@@ -18,12 +18,14 @@ import orjson
 from service.errors import ServiceError
 from service.messages import Delta, Part, Usage
 from service.wire import sse
+from service.wire.frames import Frame
 from service.wire.gathered import Answer, Said
 from service.wire.ids import derived
 from service.wire.openai_errors import envelope
 
 _PAD = 16  # bytes; a token and its padding are together a multiple of that
 _UNFINISHED = b',"logprobs":null,"finish_reason":null}'
+_RECKONED = b'"},"logprobs":{"content":[%b],"refusal":null},"finish_reason":null}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,29 +131,6 @@ def _finish(reason: str | None, manner: Manner) -> bytes:
     return orjson.dumps("function_call" if manner.functions and reason == "tool_calls" else reason)
 
 
-class _Frame:
-    """What stands around a piece of text in its chunk; behind it, something for each length of padding."""
-
-    __slots__ = ("_after", "_between", "before", "of_text")
-
-    def __init__(self, before: bytes, after: bytes, tails: list[bytes], of_text: bool) -> None:
-        self.before = before
-        self.of_text = of_text
-        self._after = [after + tail for tail in tails]
-        self._between = [after + tail + before for tail in tails]
-
-    def around(self, text: bytes, count: int) -> bytes:
-        """The chunks of `count` tokens. Pieces without text have none."""
-        if count > 1:
-            if b"\n\n" in text or text[:1] == b"\n" or text[-1:] == b"\n":
-                text = b"\n".join(filter(None, text.split(b"\n")))
-            pad = len(text) % _PAD
-            text = text.replace(b"\n", self._between[pad])
-        else:
-            pad = len(text) % _PAD
-        return self.before + text + self._after[pad] if text else b""
-
-
 class Chunks:
     """Encodes one stream. All that does not change between tokens is rendered once for each part of an answer."""
 
@@ -163,7 +142,7 @@ class Chunks:
         self._start = b"data: " + orjson.dumps(head.fields("chat.completion.chunk"))[:-1] + b',"choices":['
         usage = b',"usage":null' if manner.include_usage else b""
         self._tails = [b"]%b%b}\n\n" % (usage, pad) for pad in _paddings(head, manner)]
-        self._frames: list[_Frame | None] = [None] * choices
+        self._frames: list[Frame | None] = [None] * choices
         self._opened = [False] * choices
         self._calls = [0] * choices
 
@@ -183,10 +162,9 @@ class Chunks:
         events = b"" if delta.part is None else self._begin(delta.choice, delta.part)
         frame = self._frames[delta.choice]
         if frame is not None:
-            if delta.text and delta.logprobs and frame.of_text:
-                events += self._reckoned(frame, delta.text, delta.logprobs)
-            else:
-                events += frame.around(delta.text, delta.count)
+            reckoned = delta.text and delta.logprobs and self._calls[delta.choice] == 0
+            text = delta.text
+            events += frame.each(text, delta.logprobs, _RECKONED) if reckoned else frame.around(text, delta.count)
         return events if delta.finish is None else events + self._end(delta.choice, delta.finish)
 
     def keepalive(self) -> bytes:
@@ -208,7 +186,7 @@ class Chunks:
             self._frames[choice] = None
             return b""
         if part.kind == "text":
-            self._frames[choice] = self._frame(choice, b'{"content":"', b'"}', of_text=True)
+            self._frames[choice] = self._frame(choice, b'{"content":"', b'"}')
             return self._role(choice)
         return self._begin_call(choice, part)
 
@@ -223,7 +201,7 @@ class Chunks:
             field, after = b'"tool_calls":[{"index":%d,"%b":{"%b":"' % (number, kind, said), b'"}}]}'
             opening = _call_opening(self._head, choice, number, part, self._manner)
             call = b'"tool_calls":[{"index":%d,%b""}}]' % (number, opening)
-        self._frames[choice] = self._frame(choice, b"{" + field, after, of_text=False)
+        self._frames[choice] = self._frame(choice, b"{" + field, after)
         if self._opened[choice]:
             return self._chunk(choice, b"{%b}" % call)
         self._opened[choice] = True
@@ -239,22 +217,13 @@ class Chunks:
         finish = b',"logprobs":null,"finish_reason":%b}' % _finish(reason, self._manner)
         return self._role(choice) + self._chunk(choice, b"{}", finish)
 
-    def _frame(self, choice: int, opening: bytes, closing: bytes, of_text: bool) -> _Frame:
+    def _frame(self, choice: int, opening: bytes, closing: bytes) -> Frame:
         before = b'%b{"index":%d,"delta":%b' % (self._start, choice, opening)
-        return _Frame(before, closing + _UNFINISHED, self._tails, of_text)
+        return Frame(before, closing + _UNFINISHED, self._tails)
 
     def _chunk(self, choice: int, delta: bytes, behind: bytes = _UNFINISHED) -> bytes:
         tail = self._tails[len(delta) % _PAD]
         return b'%b{"index":%d,"delta":%b%b%b' % (self._start, choice, delta, behind, tail)
-
-    def _reckoned(self, frame: _Frame, text: bytes, logprobs: bytes) -> bytes:
-        """Tokens with their log probabilities."""
-        middle = b'"},"logprobs":{"content":[%b],"refusal":null},"finish_reason":null}'
-        return b"".join(
-            frame.before + piece + middle % logprob + self._tails[len(piece) % _PAD]
-            for piece, logprob in zip(text.split(b"\n"), logprobs.split(b"\n"), strict=True)
-            if piece
-        )
 
 
 def _paddings(head: Head, manner: Manner) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ from pydantic import Field
 from service.errors import InvalidRequest, ServiceError
 from service.messages import Delta, Turn, Usage, Wish
 from service.wire import sse
+from service.wire.frames import Frame
 from service.wire.gathered import Answer
 from service.wire.openai_body import Biases, Fields, Penalty, Seed, Stops, StreamOptions, check_streaming, read
 from service.wire.openai_chat_answer import Head, usage_json
@@ -134,23 +135,31 @@ class Events:
         self._end = b"]%b}\n\n" % (b',"usage":null' if include_usage else b"")
         self._include_usage = include_usage
         self._echo = echo
-        self._before = [b'%b{"text":"' % self._start] * choices
-        self._after = [b'","index":%d,"logprobs":null,"finish_reason":null}' % i + self._end for i in range(choices)]
-        self._between = [after + before for after, before in zip(self._after, self._before, strict=True)]
-        self._at = [-1] * choices  # characters told of each choice
+        self._frames = [self._frame(choice) for choice in range(choices)]
+        self._silent = [False] * choices  # what comes has no place here: reasoning, calls
+        self._at = [0] * choices  # characters told of each choice
 
     def opening(self, _: Usage) -> bytes:
-        """Nothing: the first event has text."""
+        """Nothing: each choice begins with text."""
         return b""
 
     def delta(self, delta: Delta) -> bytes:
-        """One event for each token with text, and an event without text that says how a choice ended."""
-        choice, text = delta.choice, delta.text
-        events = self._begin(choice) if self._at[choice] < 0 else b""
-        if text and delta.logprobs:
-            events += self._reckoned(choice, text, delta.logprobs)
-        elif text:
-            events += self._before[choice] + text.replace(b"\n", self._between[choice]) + self._after[choice]
+        """One event for each token of text, and an event without text that says how a choice ended."""
+        if delta.part is not None or delta.finish is not None or delta.logprobs:
+            return self._turn(delta)
+        return b"" if self._silent[delta.choice] else self._frames[delta.choice].around(delta.text, delta.count)
+
+    def _turn(self, delta: Delta) -> bytes:
+        """Where a part begins or ends, or tokens come with what they were likely to be."""
+        choice, events = delta.choice, b""
+        if delta.part is not None:
+            events = self._echoed(choice) if delta.offset == 0 else b""
+            self._silent[choice] = delta.part.kind != "text"
+        if not self._silent[choice]:
+            if delta.text and delta.logprobs:
+                events += self._reckoned(choice, delta.text, delta.logprobs)
+            else:
+                events += self._frames[choice].around(delta.text, delta.count)
         if delta.finish is not None:
             events += self._event(choice, b"", b"null", delta.finish)
         return events
@@ -168,7 +177,11 @@ class Events:
         """A stream that cannot be completed says so; no [DONE] follows."""
         return sse.data(envelope(error))
 
-    def _begin(self, choice: int) -> bytes:
+    def _frame(self, choice: int) -> Frame:
+        after = b'","index":%d,"logprobs":null,"finish_reason":null}' % choice
+        return Frame(self._start + b'{"text":"', after, [self._end])
+
+    def _echoed(self, choice: int) -> bytes:
         before = self._echo.text(choice)
         self._at[choice] = len(before)
         if not before:
@@ -179,13 +192,13 @@ class Events:
         return self._event(choice, orjson.dumps(before)[1:-1], logprobs, None)
 
     def _reckoned(self, choice: int, text: bytes, logprobs: bytes) -> bytes:
-        assert self._echo.alternatives is not None
-        events = []
-        for piece, logprob in zip(text.split(b"\n"), logprobs.split(b"\n"), strict=True):
-            told = legacy([logprob], self._at[choice])
-            self._at[choice] += sum(map(len, told.tokens))
-            events.append(self._event(choice, piece, told.json(self._echo.alternatives), None))
-        return b"".join(events)
+        told = []
+        for logprob in logprobs.split(b"\n"):
+            known = legacy([logprob], self._at[choice])
+            self._at[choice] += sum(map(len, known.tokens))
+            told.append(known.json(self._echo.alternatives or 0))
+        middle = b'","index":%d,"logprobs":%%b,"finish_reason":null}' % choice
+        return self._frames[choice].each(text, b"\n".join(told), middle)
 
     def _event(self, choice: int, text: bytes, logprobs: bytes, finish: str | None) -> bytes:
         return self._start + _choice(choice, text, logprobs, finish) + self._end
@@ -198,4 +211,6 @@ def _opening(head: Head) -> bytes:
 
 
 def _choice(index: int, text: bytes, logprobs: bytes, finish: str | None) -> bytes:
+    """There are no calls here, so none has ended a choice."""
+    finish = "stop" if finish == "tool_calls" else finish
     return b'{"text":"%b","index":%d,"logprobs":%b,"finish_reason":%b}' % (text, index, logprobs, orjson.dumps(finish))

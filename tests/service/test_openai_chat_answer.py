@@ -61,7 +61,7 @@ class Answer:
                     b"\n".join(map(escaped, pieces)),
                     self.finish if last and end == total else None,
                     said.part if start == 0 else None,
-                    b"\n".join(orjson.dumps(logprob(text)) for text in pieces) if logprobs else b"",
+                    b"\n".join(orjson.dumps(logprob(text)) for text in pieces if text) if logprobs else b"",
                 )
                 start = end
             offset += total
@@ -203,7 +203,7 @@ def test_log_probabilities_go_with_their_tokens(told: tuple[list[Answer], list[D
         shown = [entry for choice in mine if choice["logprobs"] for entry in choice["logprobs"]["content"]]
         assert shown == [logprob(text) for text in texts if text]
         logprobs = answer["choices"][index]["logprobs"]
-        assert (logprobs["content"] if logprobs else []) == [logprob(text) for text in texts]
+        assert (logprobs["content"] if logprobs else []) == [logprob(text) for text in texts if text]
 
 
 @given(conversations())
