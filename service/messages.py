@@ -181,7 +181,7 @@ class Part(msgspec.Struct, array_like=True, frozen=True):
 class Delta(msgspec.Struct, array_like=True, frozen=True, tag="d"):
     """`count` further tokens of a choice are out, from `offset` on.
 
-    `logprobs`: one JSON object {token, logprob, bytes, top_logprobs} for each piece of the text, joined by newlines.
+    `logprobs`: a JSON object {token, logprob, bytes, top_logprobs} per piece that is not empty, joined by newlines.
     `stopped`: the stop sequence that ended the choice.
     """
 
