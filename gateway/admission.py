@@ -48,6 +48,7 @@ class Ask:
     max_tokens_param: str = "max_tokens"
     min_tokens: int = 0
     ignore_eos: bool = False
+    verbosity: float = 1.0  # length of an answer that ends by itself, beside what is natural
     stop: tuple[str, ...] = ()
     seed: int | None = None
     choices: int = 1
@@ -108,6 +109,7 @@ class Admission:
 
     def _job(self, ask: Ask, offer: Offer, prompt_tokens: int, left: int, blocks: bytes, prefix: str) -> Job:
         expected = prompt_tokens + ask.choices * (ask.max_tokens or _EXPECTED_OUTPUT)
+        median, sigma = self._catalog.answer_length
         return Job(
             id=prefix + uuid.uuid4().hex[:29],
             gateway=self._gateway,
@@ -128,7 +130,7 @@ class Admission:
             choices=ask.choices,
             blocks=blocks,
             prompts=ask.prompts,
-            wish=replace(ask.wish, length=self._catalog.answer_length, mistakes=offer.mistakes),
+            wish=replace(ask.wish, length=(median * ask.verbosity, sigma), mistakes=offer.mistakes),
         )
 
 

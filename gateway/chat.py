@@ -69,6 +69,7 @@ def _ask(call: openai_chat.ChatRequest, request: Request) -> Ask:
         max_tokens_param="max_tokens" if call.max_completion_tokens is None else "max_completion_tokens",
         min_tokens=call.min_tokens or 0,
         ignore_eos=bool(call.ignore_eos),
+        verbosity=call.verboseness,
         stop=call.stops,
         seed=call.seed,
         choices=call.n or 1,

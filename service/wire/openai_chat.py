@@ -34,7 +34,7 @@ __all__ = ["IMAGE_TOKENS", "ChatRequest", "parse"]
 # Assumed: no maker publishes how long its models think. Each step is two to four times the one below, as in the token
 # counts that public evaluations report for the efforts of one model.
 REASONING = {"none": 0, "minimal": 32, "low": 128, "medium": 512, "high": 1536, "xhigh": 4096, "max": 8192}
-LENGTHS = {"low": (80.0, 0.6), "medium": (200.0, 0.7), "high": (500.0, 0.7)}  # median and sigma; assumed, too
+VERBOSITY = {"low": 0.4, "medium": 1.0, "high": 2.5}  # of the natural length; assumed, too
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 _Metadata = Annotated[
@@ -107,6 +107,11 @@ class ChatRequest(Fields):
         return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
 
     @property
+    def verboseness(self) -> float:
+        """How long an answer without a limit is, beside what is natural."""
+        return VERBOSITY[self.verbosity or "medium"]
+
+    @property
     def stops(self) -> tuple[str, ...]:
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
@@ -152,7 +157,6 @@ class ChatRequest(Fields):
             reasoning=REASONING[self.reasoning_effort] if self.reasoning_effort else 0,
             prediction=self.prediction.text() if self.prediction else "",
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
-            length=LENGTHS[self.verbosity or "medium"],
         )
 
     def _tools(self) -> tuple[tuple[Tool, ...], Mode]:
