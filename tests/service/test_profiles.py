@@ -1,5 +1,6 @@
 """The real APIs at three dates: what is sold, how words for speed are understood, and which are refused how."""
 
+import re
 from collections.abc import Callable
 from datetime import date
 from itertools import pairwise
@@ -15,6 +16,7 @@ from service.figures import rows
 from service.offers import Offer, Price
 from service.profiles import Profile
 
+README = Path(__file__).resolve().parents[2] / "README.md"
 EVERYTHING = tiers.load()
 PROFILES = {name: profiles.load(name, EVERYTHING) for name in profiles.names()}
 FEBRUARY, AUGUST, NOVEMBER = PROFILES.values()
@@ -283,6 +285,18 @@ def test_each_generation_refuses_what_its_maker_took_away(
     rules = NOVEMBER.anthropic_rules(model)
     assert (rules.sampling, rules.prefill, set(rules.thinking)) == (sampling, prefill, thinking)
     assert (rules.cacheable, rules.max_tokens) == (cacheable, NOVEMBER.catalog.models[model].max_output)
+
+
+def test_the_readme_has_the_prices_of_the_newest_profile() -> None:
+    table = [line.split(" | ") for line in README.read_text().splitlines() if re.match(r"\| `(claude|gpt|o\d)", line)]
+    catalog = NOVEMBER.catalog
+    for names, *cells in table:
+        for name in re.findall(r"`([^`]+)`", names):
+            offers = catalog.models[name].offers
+            prices = (offers[tier].price if tier in offers else None for tier in catalog.tiers)
+            listed = [f"{p.input / 1000:g} / {p.output / 1000:g}" if p is not None else "" for p in prices]
+            assert [cell.strip(" |") for cell in cells] == listed
+    assert {name for names, *_ in table for name in re.findall(r"`([^`]+)`", names)} == set(catalog.models)
 
 
 # ---- the list for LiteLLM
