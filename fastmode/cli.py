@@ -103,7 +103,11 @@ def gateway() -> None:
 
 
 @app.command()
-def worker(pool: Annotated[str, typer.Option(help="The pool of the catalog whose jobs it does.")]) -> None:
+def worker(
+    pool: Annotated[
+        list[str], typer.Option(help="The pool of the catalog whose jobs it does; may be given several times.")
+    ],
+) -> None:
     """Run one worker; FASTMODE_ variables and REDIS_URL configure it."""
     from workers.__main__ import serve
 

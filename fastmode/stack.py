@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from itertools import chain
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self
@@ -57,16 +58,20 @@ class Asked(Enum):
     STOP = "stop"
 
 
-def processes(pools: Sequence[str], gateways: int) -> list[Role]:
-    """What the service consists of beside its store.
+def processes(pools: Sequence[str], gateways: int, *, together: bool = False) -> list[Role]:
+    """What the service consists of beside its store: a worker for each pool, or one for all of them `together`.
 
     `-P`: a directory that is called gateway and lies where a user happens to be is not ours.
     """
     python = (sys.executable, "-P", "-m")
     names = ["gateway"] if gateways == 1 else [f"gateway {number + 1}" for number in range(gateways)]
+    workers = [("workers", pools)] if together else [(f"worker {pool}", [pool]) for pool in pools]
     return [
         *(Role(name, (*python, "gateway"), Stage.GATEWAY) for name in names),
-        *(Role(f"worker {pool}", (*python, "workers", "--pool", pool), Stage.WORKER) for pool in pools),
+        *(
+            Role(name, (*python, "workers", *chain.from_iterable(("--pool", pool) for pool in served)), Stage.WORKER)
+            for name, served in workers
+        ),
     ]
 
 

@@ -225,7 +225,7 @@ def serve(settings: Mapping[str, str]) -> Iterator[Fastmode]:
 def _started(settings: Mapping[str, str]) -> Iterator[Service]:
     with ExitStack() as running:
         for attempt in range(1, _ATTEMPTS + 1):
-            service = prepare(_environ(settings))
+            service = prepare(_environ(settings), together=True)  # which starts sooner
             running.enter_context(service.stack)
             try:
                 service.start()

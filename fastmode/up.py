@@ -39,8 +39,17 @@ class Service:
         return self.stack.await_ready(self.base_url, list(self.catalog.pools))
 
 
-def prepare(environ: Mapping[str, str], gateways: int = 1, on_line: Callable[[str, str], None] = nothing) -> Service:
-    """Everything is checked, nothing is started. Raises SettingsError, CatalogError, RulesError, PortError."""
+def prepare(
+    environ: Mapping[str, str],
+    gateways: int = 1,
+    on_line: Callable[[str, str], None] = nothing,
+    *,
+    together: bool = False,
+) -> Service:
+    """Everything is checked, nothing is started. `together`: one worker process serves all pools.
+
+    Raises SettingsError, CatalogError, RulesError, PortError.
+    """
     shared = {**environ, "FASTMODE_REUSE_PORT": "1"} if gateways > 1 else dict(environ)
     settings = settings_.read(shared)
     catalog = profiles.load(settings.profile, tiers.load(settings.catalog)).catalog
@@ -48,7 +57,8 @@ def prepare(environ: Mapping[str, str], gateways: int = 1, on_line: Callable[[st
         rules.load(settings.rules, catalog.tiers)
     port.check(settings.host, settings.port)
     grace = settings.drain_delay + settings.grace + STOP_MARGIN
-    stack = Stack(processes(list(catalog.pools), gateways), shared, grace=grace, on_line=on_line)
+    roles = processes(list(catalog.pools), gateways, together=together)
+    stack = Stack(roles, shared, grace=grace, on_line=on_line)
     return Service(settings, catalog, stack, port.reachable(settings.host, settings.port))
 
 

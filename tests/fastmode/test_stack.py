@@ -151,6 +151,8 @@ def test_the_processes_of_a_service_are_its_gateways_and_a_worker_for_each_pool(
     assert [role.name for role in roles] == ["gateway 1", "gateway 2", "worker standard", "worker fast"]
     assert [role.name for role in processes([], gateways=1)] == ["gateway"]
     assert roles[-1].command[1:] == ("-P", "-m", "workers", "--pool", "fast")
+    *_, together = processes(["standard", "fast"], gateways=1, together=True)
+    assert (together.name, together.command[4:]) == ("workers", ("--pool", "standard", "--pool", "fast"))
 
 
 @given(st.integers(min_value=1, max_value=10**9))
