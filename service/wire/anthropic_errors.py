@@ -1,7 +1,7 @@
 """The error envelope of the Anthropic dialect, and what is wrong with a body in its words.
 
-{"type": "error", "error": {type, message}, "request_id"}. Types by status after the errors page of Anthropic's API
-documentation. A fault's path is made of names, indices and tags: `messages.0.content.1.text.text: Field required`.
+{"type": "error", "error": {type, message, details?}, "request_id"}. Types by status after the errors page of
+Anthropic's API documentation. A fault's path is made of names, indices and tags: `messages.0.content.1.text.text: Field required`.
 """
 
 from typing import Any
@@ -36,6 +36,16 @@ _WORDS = {
     "model_attributes_type": "Input should be an object",
     "union_tag_not_found": "Field required",
 }
+# Codes that clients tell errors of one status apart by, after the error classes of Anthropic's Python SDK 2.14.
+_CODES = frozenset(
+    {
+        "ramp_limit_exceeded",
+        "enforced_spend_limit_reached",
+        "contract_spend_limit_reached",
+        "thread_not_found",
+        "thread_unsupported_request",
+    }
+)
 _RANGES = {
     "temperature": "range: 0..1",
     "top_p": "range: 0..1",
@@ -81,7 +91,8 @@ def _words(fault: ErrorDetails) -> str:
 def _error(error: ServiceError) -> dict[str, Any]:
     told = status(error)
     kind = error.type or _TYPES.get(told, "invalid_request_error" if told < 500 else "api_error")
-    return {"type": kind, "message": _message(error)}
+    details = {"details": {"error_code": error.code}} if error.code in _CODES else {}
+    return {"type": kind, "message": _message(error), **details}
 
 
 def _message(error: ServiceError) -> str:

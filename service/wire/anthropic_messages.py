@@ -72,6 +72,15 @@ class CountRequest(Fields):
         return self.output_config.effort if self.output_config else None
 
 
+class NewThread(Fields):
+    type: Literal["create"]
+
+
+class ContinuedThread(Fields):
+    type: Literal["continue"]
+    previous_message_id: str
+
+
 class MessagesRequest(CountRequest):
     """What is sent to have a message written."""
 
@@ -86,6 +95,7 @@ class MessagesRequest(CountRequest):
     container: str | dict[str, Any] | None = None
     inference_geo: Literal["global", "us"] | None = None
     diagnostics: dict[str, Any] | None = None
+    thread: Annotated[NewThread | ContinuedThread, Field(discriminator="type")] | None = None
 
 
 _Request = TypeVar("_Request", bound=CountRequest)

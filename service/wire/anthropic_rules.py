@@ -6,6 +6,7 @@ Words after errors that clients of the real API have met and published; some mat
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from service.errors import InvalidRequest
 from service.profiles import AnthropicRules
 from service.wire import anthropic_thinking, anthropic_tools
 from service.wire.anthropic_blocks import AnyBlock, CacheControl, Text, Thinking, ToolResult, ToolUse
@@ -32,6 +33,8 @@ def version(headers: Mapping[str, str], known: Sequence[str]) -> str:
 def check(request: CountRequest, rules: AnthropicRules, version: str) -> None:
     """Raises InvalidRequest for the first rule that the request breaks."""
     if isinstance(request, MessagesRequest):
+        if request.thread is not None:
+            raise InvalidRequest("Conversations are not kept here.", code="thread_unsupported_request", param="thread")
         _check_sampling(request, rules, version)
         _check_length(request)
     anthropic_tools.check(request.tools or (), request.tool_choice)

@@ -8,7 +8,7 @@ from typing import Any
 import anthropic
 import httpx
 import pytest
-from anthropic import Anthropic, DefaultHttpxClient
+from anthropic import Anthropic, DefaultHttpxClient, beta_tool
 from anthropic.types import Message
 from pydantic import BaseModel
 
@@ -313,6 +313,27 @@ def test_a_call_that_is_no_json_is_still_an_object_in_a_whole_message(client: An
         e.delta.partial_json for e in events if e.type == "content_block_delta" and e.delta.type == "input_json_delta"
     ]
     assert "".join(pieces) == '{"city": "Par'
+
+
+def test_the_sdk_runs_tools_to_the_end(client: Anthropic) -> None:
+    seen = []
+
+    @beta_tool
+    def weather(city: str, days: int) -> str:
+        """The weather at a place.
+
+        Args:
+            city: where
+            days: for how long
+        """
+        seen.append((city, days))
+        return "Sunny."
+
+    ask_it: list[Any] = [{"role": "user", "content": "call twice"}]
+    runner = client.beta.messages.tool_runner(model=FREE, max_tokens=900, tools=[weather], messages=ask_it)
+    *_, last = runner
+    assert seen == [("Oslo", 1), ("Rome", 2)]
+    assert last.stop_reason == "end_turn"
 
 
 class Place(BaseModel):
