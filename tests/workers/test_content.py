@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service import tokenizer
-from service.messages import Job, Turn
+from service.messages import Job, Turn, Wish
 from workers import content
 from workers.content import Script
 
@@ -132,7 +132,7 @@ def test_without_a_limit_an_answer_ends_with_a_sentence(seed: int) -> None:
 
 def test_natural_lengths_scatter_around_their_median() -> None:
     lengths = sorted(content.compose(job(seed=seed), 0).tokens for seed in range(400))
-    assert 0.8 * content.LENGTH_MEDIAN < lengths[200] < 1.25 * content.LENGTH_MEDIAN
+    assert 0.8 * Wish().length[0] < lengths[200] < 1.25 * Wish().length[0]
     assert lengths[40] < 0.6 * lengths[200] < 1.7 * lengths[200] < lengths[360]
 
 

@@ -27,7 +27,9 @@ def reference(texts: list[str], stops: list[str], min_tokens: int) -> Match | No
             kept, whole = text[: min(starts)], 0
             while len("".join(texts[: whole + 1])) <= len(kept):
                 whole += 1
-            return Match(index + 1, whole, kept[len("".join(texts[:whole])) :])
+            found = [each for each in stops if text.startswith(each, min(starts)) and min(starts) + len(each) > before]
+            stop = min(found, key=len)
+            return Match(index + 1, whole, kept[len("".join(texts[:whole])) :], stop)
     return None
 
 
@@ -39,7 +41,7 @@ def test_the_match_is_the_one_found_by_looking_after_every_token(
 
 
 def test_a_stop_sequence_is_found_across_token_borders() -> None:
-    assert find(["one", " two", " three"], ["wo th"], 0) == Match(tokens=3, whole=1, part=" t")
+    assert find(["one", " two", " three"], ["wo th"], 0) == Match(tokens=3, whole=1, part=" t", stop="wo th")
 
 
 def answer(**changes: object) -> tuple[content.Script, str]:

@@ -23,6 +23,22 @@ SUBJECT_OPENINGS = (
     'The word "{}" means slightly different things to different teams, so a few basics first',
 )
 
+# What a model thinks to begin with.
+THOUGHTS = (
+    "The question has two parts, and the second one depends on the first",
+    "I should check what is given before I say what follows from it",
+    "Let me think about the simplest case first",
+    "There may be a catch, so I will go through the steps once more",
+    "I want to keep the answer short and still cover what matters",
+    "Two approaches come to mind, and I need to compare them",
+)
+
+SUBJECT_THOUGHTS = (
+    'The user asks about "{}" and wants a clear answer',
+    'So this is about "{}" in the end',
+    'I need to work out what "{}" means here',
+)
+
 LEADS = (
     "In practice,",
     "As a rule,",

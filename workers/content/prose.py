@@ -5,10 +5,13 @@ Knows nothing of jobs; when an answer ends is its caller's business.
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from random import Random
 
 from service.messages import Turn
 from workers.content import corpus
+from workers.content.forms import Shape, block
+from workers.content.hints import last
 from workers.content.phrases import Book, Core, Phrase, book, subject_opening
 
 Sentence = list[Phrase]
@@ -22,15 +25,23 @@ _COMMON = frozenset(corpus.COMMON_WORDS.split())
 _WORD = re.compile(r"\b[A-Za-z][a-z]{3,15}\b")
 
 
-def write(random: Random, conversation: Sequence[Turn]) -> Iterator[Sentence]:
+def write(random: Random, conversation: Sequence[Turn], form: Shape | None = None) -> Iterator[Sentence]:
     """Sentences for ever. The last phrase of each is a full stop, or one with the end of a paragraph.
 
-    Draws only from `random.random`, whose sequence Python promises to keep.
+    The first is a block of code, or a list, if `form` says so. Draws only from `random.random`, whose sequence Python
+    promises to keep.
     """
+    if form is None:
+        first = [_opening(random, conversation), book().full_stop]
+    else:
+        first = block(form, random, last(conversation, "user"))
+    return chain((first,), body(random, first=form is not None))
+
+
+def body(random: Random, first: bool) -> Iterator[Sentence]:
+    """Paragraphs for ever; `first` tells whether they begin what is said, or a paragraph of it."""
     pages = book()
-    yield [_opening(random, conversation), pages.full_stop]
     topic = 0
-    first = False
     while True:
         topic = (topic + 1 + int(random.random() * (len(pages.topics) - 1))) % len(pages.topics)
         yield from _paragraph(random, pages, pages.topics[topic], first)
@@ -61,13 +72,13 @@ def _paragraph(random: Random, pages: Book, topic: tuple[Core, ...], first: bool
 
 def _opening(random: Random, conversation: Sequence[Turn]) -> Phrase:
     share = random.random()
-    subject = _subject(conversation)
-    if subject:
-        return subject_opening(int(share * len(corpus.SUBJECT_OPENINGS)), subject)
+    about = subject(conversation)
+    if about:
+        return subject_opening(int(share * len(corpus.SUBJECT_OPENINGS)), about)
     return book().openings[int(share * len(corpus.OPENINGS))]
 
 
-def _subject(conversation: Sequence[Turn]) -> str | None:
+def subject(conversation: Sequence[Turn]) -> str | None:
     """The longest telling word of the user's last message; of several, the first."""
     text = next((turn.text for turn in reversed(conversation) if turn.role == "user"), "")
     words = [word.lower() for word in _WORD.findall(text[:_SUBJECT_SCAN])]

@@ -13,6 +13,7 @@ class Match:
     tokens: int
     whole: int
     part: str
+    stop: str
 
 
 def find(texts: Sequence[str], stops: Sequence[str], min_tokens: int) -> Match | None:
@@ -24,12 +25,12 @@ def find(texts: Sequence[str], stops: Sequence[str], min_tokens: int) -> Match |
     ends = list(accumulate(map(len, texts)))
     exempt = ends[min(min_tokens, len(ends)) - 1] if min_tokens else 0
     candidates = [
-        (bisect_left(ends, at + len(stop)), at)
+        (bisect_left(ends, at + len(stop)), at, stop)
         for stop in stops
         if stop and (at := text.find(stop, max(0, exempt - len(stop) + 1))) >= 0
     ]
     if not candidates:
         return None
-    completing, at = min(candidates)
+    completing, at, stop = min(candidates)
     whole = bisect_right(ends, at)
-    return Match(tokens=completing + 1, whole=whole, part=text[ends[whole - 1] if whole else 0 : at])
+    return Match(tokens=completing + 1, whole=whole, part=text[ends[whole - 1] if whole else 0 : at], stop=stop)

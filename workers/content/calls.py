@@ -1,0 +1,130 @@
+"""Which tools an answer calls, and with what: by the words that the user's message shares with them.
+
+Whether a message calls for a tool is judged by its words' stems: those of a tool's name count most, then those of its
+parameters, then those of the beginning of its description. A message that names several things gets several calls.
+Knows nothing of tokens.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from random import Random
+
+from service.messages import Call, Tool
+from workers.content import hints, plausible
+from workers.content.hints import Hints
+from workers.content.instances import dumped, instance, parameters
+
+CALLS_MAX = 8  # in one answer
+_DESCRIPTION = 200  # characters of it that tell what a tool is for
+_NAME, _PARAMETER, _DESCRIBED = 4, 2, 2
+_ENOUGH = 2
+
+_VAGUE = hints.stems(
+    "tool function data information info value result type current given specific retrieve details input output user "
+    "object string number item available request provide support based name"
+)
+_CLAUSES = re.compile(r"\s*(?:[;?\n]|\.\s|, and |, then | and then | and also | and | as well as | plus |,\s)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Stems of a tool's words."""
+
+    name: frozenset[str]
+    parameters: frozenset[str]
+    description: frozenset[str]
+
+
+def called(tools: Sequence[Tool], message: Hints, required: bool, parallel: bool) -> list[tuple[Tool, Hints]]:
+    """The tools to call, in order, and what each call has to go by; empty if none is called for."""
+    explicit = [tool for tool in tools if _named(tool, message.text)]
+    among = explicit or tools
+    scores = [_score(tool, message.words) for tool in among]
+    best = max(range(len(among)), key=scores.__getitem__, default=None)
+    if best is None or not (explicit or scores[best] >= _ENOUGH or required):
+        return []
+    if not parallel:
+        return [(among[best], message)]
+    return _parallel(among, among[best], message)[:CALLS_MAX]
+
+
+def written(tool: Tool, message: Hints, random: Random) -> Call:
+    """A call with arguments that are valid. Raises Unsatisfiable."""
+    return Call(tool.name, dumped(instance(tool.parameters, random, message)))
+
+
+def _parallel(tools: Sequence[Tool], best: Tool, message: Hints) -> list[tuple[Tool, Hints]]:
+    """A call for each clause that calls for one, or that names a further thing for the tool of the one before."""
+    found: list[tuple[Tool, Hints]] = []
+    for clause in _CLAUSES.split(message.text)[: 4 * CALLS_MAX]:
+        part = hints.said(clause) if clause else None
+        if part is None:
+            continue
+        scores = [_score(tool, part.words) for tool in tools]
+        top = max(range(len(tools)), key=scores.__getitem__)
+        tool = tools[top] if scores[top] >= _ENOUGH else None
+        if found and (tool is None or tool.name == found[-1][0].name) and _takes_one(found[-1][0]) and _things(part):
+            found.append((found[-1][0], part))
+        elif tool is not None and all(tool.name != known.name for known, _ in found):
+            found.append((tool, part))
+    if len(found) < 2:
+        return [(best, message)]
+    return [(tool, _completed(part, message)) for tool, part in found]
+
+
+def _completed(part: Hints, message: Hints) -> Hints:
+    """What one clause says, and of the whole message what it says nothing of."""
+    kept = {name: getattr(part, name) or getattr(message, name) for name in ("urls", "emails", "paths", "dates")}
+    things = _things(part)
+    return replace(
+        part,
+        names=part.names if things else message.names,
+        quoted=part.quoted if things else message.quoted,
+        facts=message.facts,
+        **kept,
+    )
+
+
+def _things(part: Hints) -> bool:
+    return bool(part.names or part.quoted or part.paths or part.urls or part.emails)
+
+
+@lru_cache(maxsize=512)
+def _takes_one(tool: Tool) -> bool:
+    """One thing in a call: a second one needs a second call."""
+    properties = parameters(tool.parameters)
+    texts = [name for name, kind in properties.items() if kind == "string"]
+    needed = [name for name in texts if plausible.kind(name) != "date"] or texts
+    return len(needed) == 1 and "array" not in properties.values()
+
+
+def _named(tool: Tool, text: str) -> bool:
+    """By its very name, where that is no everyday word, or behind a word that asks for it."""
+    if tool.name not in text:
+        return False
+    asked = rf"(?:\b(?:use|call|invoke|run)\b[^.\n]{{0,30}}\b|`){re.escape(tool.name)}\b"
+    return bool(re.search("[_-]|[a-z][A-Z]", tool.name)) or re.search(asked, text, re.IGNORECASE) is not None
+
+
+def _score(tool: Tool, words: frozenset[str]) -> int:
+    own = _words(tool)
+    weak = len(words & (own.name | own.description) & hints.WEAK)
+    words = words - hints.WEAK
+    return (
+        weak
+        + _NAME * len(words & own.name)
+        + _PARAMETER * len(words & own.parameters)
+        + _DESCRIBED * len(words & own.description)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _words(tool: Tool) -> Words:
+    description = tool.description[:_DESCRIPTION]
+    return Words(
+        hints.stems(tool.name) - _VAGUE,
+        hints.stems(" ".join(parameters(tool.parameters))) - _VAGUE,
+        hints.stems(description) - _VAGUE,
+    )
