@@ -15,6 +15,7 @@ import uvloop
 
 from gateway.admission import Admission
 from gateway.app import create_app
+from gateway.backgrounds import Backgrounds
 from gateway.protocol import Protocol
 from gateway.relay import Relay
 from service import memory, metrics, profiles, settings, tiers, tokenizer
@@ -23,12 +24,14 @@ from service.errors import FastmodeError, Unavailable
 from service.queue import Queue
 from service.replies import Inbox
 from service.settings import Settings
+from service.stored import Stored
 
 log = logging.getLogger("gateway")
 
 _BLOCK = 5.0  # s a read of the reply stream may wait on purpose
 _LAST_WORDS = 1.0  # s for error events to reach their clients when the grace period is over, and for requests to end
 _KEEP_ALIVE = 75  # s an idle connection is kept
+_PING_EVERY = 20.0  # s; a WebSocket whose client does not answer for as long is gone
 _SEND_BUFFER = 128 * 1024  # bytes the kernel may keep for a client that does not read; it would take megabytes
 
 
@@ -61,10 +64,16 @@ async def _serve(configuration: Settings) -> None:
     inbox = Inbox(upkeep, blocking, name, configuration.reply_ttl)
     relay = Relay(configuration, inbox, queues)
     admission = Admission(configuration, profile, name)
+    stored = Stored(redis, configuration.stored_ttl, configuration.stored_bytes_max)
+    backgrounds = Backgrounds(stored)
     server = _Server(
         uvicorn.Config(
-            create_app(configuration, catalog, admission, relay, queues),
+            create_app(configuration, catalog, admission, relay, queues, stored, backgrounds),
             http=Protocol,
+            ws="websockets-sansio",
+            ws_max_size=configuration.body_max,
+            ws_ping_interval=_PING_EVERY,
+            ws_ping_timeout=_PING_EVERY,
             lifespan="off",
             access_log=False,
             log_config=None,
@@ -80,6 +89,8 @@ async def _serve(configuration: Settings) -> None:
         beside = [
             verifying,
             tasks.create_task(relay.run()),
+            tasks.create_task(stored.run()),
+            tasks.create_task(backgrounds.run()),
             tasks.create_task(_drain(stop, configuration, admission, relay, server)),
         ]
         await relay.first_connected(at_most=configuration.redis_timeout)  # others may serve the port already

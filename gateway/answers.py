@@ -10,15 +10,14 @@ take over, with a deadline.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import suppress
+from collections.abc import Coroutine, Generator
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from gateway.attendance import Attendance, never
 from gateway.exchange import Exchange
 from gateway.faulty import Corrupting, corrupted
 from gateway.surface import Encoder, Speech
@@ -31,8 +30,6 @@ from service.wire.gathered import Gathered
 RAW_SEND = "fastmode.raw_send"  # scope key: the server's own send, without the layers the framework wraps around it
 ABORT = "fastmode.abort"  # key of the scope's state: ends the connection at once, whatever is buffered for it
 CLOSE = "fastmode.close"  # likewise: ends it when what is buffered has been sent
-
-_HANG_UP = 1.0  # s a client gets to read what came before its connection is cut on purpose
 
 
 class _Attended(Response):
@@ -48,25 +45,25 @@ class _Attended(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = scope.get(RAW_SEND, send)
         ends = scope["state"]
-        async with _Attendance(self._exchange, receive, ends[ABORT], ends[CLOSE]) as attendance:
+        async with Attendance(self._exchange, receive, ends[ABORT], ends[CLOSE]) as attendance:
             await self._answer(scope, attendance)
 
-    async def _answer(self, scope: Scope, attendance: "_Attendance") -> None:
+    async def _answer(self, scope: Scope, attendance: Attendance) -> None:
         raise NotImplementedError
 
-    async def _refuse(self, scope: Scope, attendance: "_Attendance", error: ServiceError) -> None:
+    async def _refuse(self, scope: Scope, attendance: Attendance, error: ServiceError) -> None:
         refusal = self._speech.refusal(error)
         self._exchange.status = refusal.status_code
         refusal.raw_headers += self._exchange.revealed()
-        await refusal(scope, _never, partial(self._write, attendance))
+        await refusal(scope, never, partial(self._write, attendance))
 
-    async def _write(self, attendance: "_Attendance", message: Message) -> None:
+    async def _write(self, attendance: Attendance, message: Message) -> None:
         """A client that does not read for too long is gone."""
         suspended = _drive(self._send(message))
         if suspended is not None:
             await self._finish_writing(attendance, suspended)
 
-    async def _finish_writing(self, attendance: "_Attendance", suspended: "_Suspended") -> None:
+    async def _finish_writing(self, attendance: Attendance, suspended: "_Suspended") -> None:
         try:
             async with asyncio.timeout(self._settings.stall_max):
                 await suspended
@@ -77,7 +74,7 @@ class _Attended(Response):
 class Whole(_Attended):
     """One body, when every choice has finished."""
 
-    async def _answer(self, scope: Scope, attendance: "_Attendance") -> None:
+    async def _answer(self, scope: Scope, attendance: Attendance) -> None:
         exchange = self._exchange
         gathered = Gathered(exchange.ticket.job.choices)
         while not exchange.over and not attendance.gone:
@@ -100,7 +97,7 @@ class Whole(_Attended):
         if not attendance.gone:  # the server waits for what was written before, and this is what it waits with
             await self._write(attendance, {"type": "http.response.body", "body": b""})
 
-    async def _begin(self, attendance: "_Attendance", length: int) -> None:
+    async def _begin(self, attendance: Attendance, length: int) -> None:
         self._exchange.status = 200
         kind = [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
         headers = [*kind, *self._speech.headers(), *self._exchange.revealed()]
@@ -119,7 +116,7 @@ class Stream(_Attended):
         self._closed = False
         self._spoke = 0.0  # loop time of the last event
 
-    async def _answer(self, scope: Scope, attendance: "_Attendance") -> None:
+    async def _answer(self, scope: Scope, attendance: Attendance) -> None:
         first = await self._await_first(attendance)
         if attendance.gone:
             return
@@ -134,7 +131,7 @@ class Stream(_Attended):
                 await self._write(attendance, self._message(body))
             body = await self._relay(attendance)
 
-    async def _await_first(self, attendance: "_Attendance") -> list[Event]:
+    async def _await_first(self, attendance: Attendance) -> list[Event]:
         """Events up to the first that decides whether this is a stream at all; keep-alives while there are none."""
         events: list[Event] = []
         while not self._exchange.over and not attendance.gone:
@@ -148,7 +145,7 @@ class Stream(_Attended):
                 await self._write(attendance, self._message(opening + self._encoder.keepalive()))
         return events
 
-    async def _begin(self, attendance: "_Attendance") -> None:
+    async def _begin(self, attendance: Attendance) -> None:
         if not attendance.begun:
             attendance.begun = True
             self._exchange.status = 200
@@ -162,7 +159,7 @@ class Stream(_Attended):
         self._opened = True
         return self._encoder.opening(self._exchange.known)
 
-    async def _relay(self, attendance: "_Attendance") -> bytes:
+    async def _relay(self, attendance: Attendance) -> bytes:
         """Let the relay's reader write for as long as the client keeps up; returns what this task has to write."""
         if self._closed or attendance.gone:
             return b""
@@ -214,96 +211,6 @@ class Stream(_Attended):
         return {"type": "http.response.body", "body": body, "more_body": not self._closed}
 
 
-class _Attendance:
-    """Watches one client and one exchange. Invariant: on exit the exchange has been settled, once."""
-
-    def __init__(
-        self, exchange: Exchange, receive: Receive, abort: Callable[[], None], close: Callable[[], None]
-    ) -> None:
-        self.begun = False
-        self._left = False
-        self._stalled = False
-        self._exchange = exchange
-        self._box = exchange.box
-        self._receive = receive
-        self._abort = abort
-        self._close = close
-        self._clock = asyncio.get_running_loop().time
-
-    @property
-    def gone(self) -> bool:
-        """Nothing more can be said to the client, or nothing more is to be."""
-        return self._left or self._box.cut
-
-    @property
-    def now(self) -> float:
-        """Loop time, s."""
-        return self._clock()
-
-    async def __aenter__(self) -> Self:
-        self._watcher = asyncio.create_task(self._until_gone())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._box.cut:
-            await self._hang_up()
-        self._watcher.cancel()
-        if isinstance(error, Exception):
-            self._exchange.error = self._exchange.error or Broken("The response could not be written.")
-        left = (self.gone or kind is asyncio.CancelledError) and not self._exchange.over
-        await self._exchange.settle("stalled" if self._stalled else "cancelled" if left or self._box.cut else None)
-
-    async def events(self, at_most: float = float("inf")) -> list[Event]:
-        """What has come, or nothing after `at_most` seconds."""
-        await self.wait(at_most)
-        return self.take()
-
-    def take(self) -> list[Event]:
-        events = self._box.take()
-        self._exchange.observe(events)
-        return events
-
-    async def wait(self, at_most: float = float("inf")) -> None:
-        """Until something happens: events, the client leaves, the exchange breaks, or `at_most` seconds pass."""
-        box, exchange = self._box, self._exchange
-        if box or self.gone or exchange.over:
-            return
-        box.wake.clear()
-        patience = exchange.patience(self._clock())
-        with suppress(TimeoutError):
-            async with asyncio.timeout(min(at_most, patience)):
-                if box.broken is None:
-                    await box.wake.wait()
-        if exchange.over:
-            return
-        if box.broken is not None:
-            exchange.error = box.broken
-        elif not box and exchange.patience(self._clock()) <= 0:
-            exchange.error = exchange.give_up()
-
-    def stalled(self) -> None:
-        """Cut off a client that does not read: what is buffered for it would otherwise be kept for ever."""
-        self._left = self._stalled = True
-        self._abort()
-
-    async def _hang_up(self) -> None:
-        """As a connection that breaks: what was written arrives, and nothing after it."""
-        self._close()
-        try:
-            async with asyncio.timeout(_HANG_UP):
-                await self._watcher
-        except TimeoutError:
-            self._abort()
-
-    async def _until_gone(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self._left = True
-        self._box.wake.set()
-
-
 class _Suspended:
     """A coroutine that was driven by hand until it suspended, to be awaited to its end by a task."""
 
@@ -332,9 +239,3 @@ def _drive(sending: Any) -> _Suspended | None:
     except StopIteration:
         return None
     return _Suspended(sending, waits_for)
-
-
-async def _never() -> Message:
-    """Receive, for answers that do not read."""
-    await asyncio.get_running_loop().create_future()
-    raise AssertionError("a future nobody sets was set")

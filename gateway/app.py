@@ -11,9 +11,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway import anthropic, chat, completions, control, embeddings, health, models
+from gateway import anthropic, chat, completions, control, embeddings, health, models, responses, responses_socket
 from gateway.admission import Admission
 from gateway.answers import RAW_SEND
+from gateway.backgrounds import Backgrounds
 from gateway.cors import sharing
 from gateway.desk import Desk
 from gateway.dialects import OPENAI, request_id, spoken
@@ -25,6 +26,7 @@ from service import figures, metrics, price_list
 from service.errors import Broken, MethodNotAllowed, NotFound, ServiceError
 from service.queue import Queue
 from service.settings import Settings
+from service.stored import Stored
 from service.tiers import Catalog
 from service.wire import openai_models
 
@@ -32,9 +34,15 @@ _CLIENT_LEFT = 499  # nobody reads it
 
 
 def create_app(
-    settings: Settings, catalog: Catalog, admission: Admission, relay: Relay, queues: dict[str, Queue]
+    settings: Settings,
+    catalog: Catalog,
+    admission: Admission,
+    relay: Relay,
+    queues: dict[str, Queue],
+    stored: Stored,
+    backgrounds: Backgrounds,
 ) -> ASGIApp:
-    """The ASGI application. The caller runs `relay` beside it. Raises RulesError."""
+    """The ASGI application. The caller runs `relay`, `stored` and `backgrounds` beside it. Raises RulesError."""
     app = FastAPI(title="fastmode", docs_url=None, redoc_url=None, redirect_slashes=False)
     journal = Journal(settings.journal) if settings.journal else None
     director = Director(settings, catalog.tiers, time.monotonic)
@@ -43,6 +51,8 @@ def create_app(
     app.include_router(completions.routes(desk))
     app.include_router(embeddings.routes(desk, catalog))
     app.include_router(anthropic.routes(desk))
+    app.include_router(responses.routes(desk, stored, backgrounds))
+    app.include_router(responses_socket.routes(desk, stored))
     app.include_router(models.routes(admission.profile))
     app.include_router(health.routes(settings, admission, relay, queues, director))
     if journal is not None:

@@ -1,7 +1,7 @@
 """Where requests come in, whatever they ask for: body, admission, queue. What is not admitted leaves nothing behind."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TypeVar
@@ -56,6 +56,18 @@ class Desk:
                 async with self.bodies.turn(body):
                     call, ask = await parsed(body, read)
                     return call, await self._exchange(ask, prefix, arrived, request, note)
+
+    async def take_after(
+        self, request: Request, parse: Callable[[bytes], Call], ask: Callable[[Call], Awaitable[Ask]], prefix: str
+    ) -> tuple[Call, Exchange]:
+        """As `take`, where it takes more than the body to know what is asked for: `ask` may look something up."""
+        arrived = asyncio.get_running_loop().time()
+        with self.bodies.room() as room:
+            body = await room.read(request)
+            with self._noting(request, body) as note:
+                async with self.bodies.turn(body):
+                    call = await parsed(body, parse)
+                    return call, await self._exchange(await ask(call), prefix, arrived, request, note)
 
     async def read(self, request: Request, read: Callable[[bytes], Parsed], laborious: bool = False) -> Parsed:
         """What `read` makes of a body that asks for nothing to be generated; `laborious`: it takes milliseconds."""

@@ -50,6 +50,8 @@ class Settings:
     body_max: int = 32 * 1024 * 1024
     bodies_max: int = 128 * 1024 * 1024  # bodies one gateway holds at once, from their first byte until they are queued
     queue_bytes_max: int = 1024 * 1024 * 1024  # bodies of one pool in Redis, queued and running
+    stored_ttl: float = 3600.0  # a response can be looked up for so long
+    stored_bytes_max: int = 256 * 1024 * 1024  # all responses that are kept; the oldest go first
     mailbox_max: int = 256 * 1024  # undelivered text of one request; beyond: its stream fails
     mailbox_pause: int = 8 * 1024  # undelivered text at which its sequence is paused; it goes on when that is read
     stall_max: float = 30.0  # a client that does not read for this long is gone
@@ -74,7 +76,7 @@ class Settings:
             value, least = getattr(self, name), "zero or more" if name in _MAY_BE_ZERO else "more than zero"
             if not (isfinite(value) and value >= 0 and (value > 0 or name in _MAY_BE_ZERO)):
                 raise SettingsError(f"{_variable(name)} is {value}; it must be a number of seconds, {least}")
-        for name in ("body_max", "queue_bytes_max", "attempts_max"):
+        for name in ("body_max", "queue_bytes_max", "stored_bytes_max", "attempts_max"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{_variable(name)} is {getattr(self, name)}; it must be at least 1")
         if self.log_level.lower() not in LOG_LEVELS:

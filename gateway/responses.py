@@ -1,0 +1,156 @@
+"""Responses: a request reads as five verbs: parse, admit, submit, relay, encode. What is kept can be looked up."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from gateway.admission import Ask
+from gateway.answers import Stream, Whole
+from gateway.backgrounds import Backgrounds
+from gateway.desk import Desk
+from gateway.dialects import OPENAI
+from gateway.openai_speech import OpenAISpeech
+from gateway.responses_asked import PREFIX, Conversations, Keeper, account_in, ask_of, counted, head_of
+from service.errors import InvalidRequest, NotFound, ServiceError
+from service.messages import Usage
+from service.stored import Kept, Stored
+from service.wire import openai_embeddings, openai_responses
+from service.wire.gathered import Answer
+from service.wire.openai_responses import ResponsesRequest
+from service.wire.openai_responses_events import Events
+from service.wire.openai_responses_items import Item
+from service.wire.openai_responses_object import Head, response, whole
+
+_PAGE, _PAGE_MAX = 20, 100  # items of a listing
+
+
+class ResponsesSpeech(OpenAISpeech):
+    """One response outside of a stream. What is answered is kept before."""
+
+    def __init__(self, head: Head, keeper: Keeper, arrived: float) -> None:
+        super().__init__(arrived)
+        self._head = head
+        self._keeper = keeper
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        return [*super().headers(), (b"openai-model", str(self._head.echo["model"]).encode())]
+
+    def whole(self, answers: list[Answer], usage: Usage) -> bytes:
+        told = whole(self._head, answers[0], usage, int(time.time()))
+        self._keeper.keep(told)
+        return orjson.dumps(told)
+
+
+class KeptEvents(Events):
+    """A stream whose last object is kept before it is sent."""
+
+    def __init__(self, head: Head, keeper: Keeper) -> None:
+        super().__init__(head)
+        self._keeper = keeper
+
+    def closing(self, usage: Usage) -> bytes:
+        self._keeper.keep(self.whole(usage))
+        return super().closing(usage)
+
+    def failure(self, error: ServiceError) -> bytes:
+        self._keeper.keep(self.ended("failed", None, error))
+        return super().failure(error)
+
+
+def routes(desk: Desk, stored: Stored, backgrounds: Backgrounds) -> APIRouter:
+    router = APIRouter()
+    conversations = Conversations(stored)
+
+    @router.post("/v1/responses")
+    async def create(request: Request) -> Response:
+        arrived = asyncio.get_running_loop().time()
+        account = account_in(request)
+        before: tuple[Item, ...] = ()
+
+        async def ask(call: ResponsesRequest) -> Ask:
+            nonlocal before
+            before = await conversations.before(call.previous_response_id, account)
+            return ask_of(call, before, account)
+
+        call, exchange = await desk.take_after(request, _parse, ask, PREFIX)
+        head = head_of(call, before, exchange.ticket)
+        keeper = Keeper(stored, call, account)
+        if call.background and not call.stream:
+            queued = response(head, "queued")
+            keeper.keep(queued)
+            backgrounds.serve(exchange, Events(head), keeper.keep)
+            return OPENAI.answer(queued)
+        speech = ResponsesSpeech(head, keeper, arrived)
+        if not call.stream:
+            return Whole(desk.settings, exchange, speech)
+        return Stream(desk.settings, exchange, speech, KeptEvents(head, keeper))
+
+    @router.post("/v1/responses/input_tokens")
+    async def input_tokens(request: Request) -> Response:
+        account = account_in(request)
+        call = await desk.read(request, openai_responses.parse_count)
+        before = await conversations.before(call.previous_response_id, account)
+        ask = counted(call, before, account, next(iter(desk.admission.profile.catalog.models)))
+        count = await desk.admission.count(ask)
+        return OPENAI.answer({"object": "response.input_tokens", "input_tokens": count})
+
+    @router.get("/v1/responses/{name}")
+    async def retrieve(name: str, request: Request) -> Response:
+        return OPENAI.answer((await _find(stored, name, request)).response)
+
+    @router.get("/v1/responses/{name}/input_items")
+    async def input_items(name: str, request: Request) -> Response:
+        kept = await _find(stored, name, request)
+        return OPENAI.answer(_page(name, orjson.loads(kept.items), request.query_params))
+
+    @router.delete("/v1/responses/{name}")
+    async def delete(name: str, request: Request) -> Response:
+        await stored.remove(await _find(stored, name, request))
+        return OPENAI.answer({"id": name, "object": "response", "deleted": True})
+
+    @router.post("/v1/responses/{name}/cancel")
+    async def cancel(name: str, request: Request) -> Response:
+        kept = await _find(stored, name, request)
+        if not kept.background:
+            raise InvalidRequest("Cannot cancel a synchronous response.", param="response_id")
+        return OPENAI.answer((await backgrounds.cancel(kept)).response)
+
+    return router
+
+
+def _parse(body: bytes) -> ResponsesRequest:
+    call = openai_responses.parse(body)
+    openai_embeddings.refuse_sampling(call.model)
+    return call
+
+
+async def _find(stored: Stored, name: str, request: Request) -> Kept:
+    kept = await stored.find(name, account_in(request))
+    if kept is None:
+        raise NotFound(f"Response with id '{name[:100]}' not found.", param="response_id")
+    return kept
+
+
+def _page(name: str, items: Sequence[Any], query: Mapping[str, str]) -> dict[str, Any]:
+    """Some of the input of a response, the last first unless asked otherwise."""
+    named = [{"id": f"{PREFIX}{name.removeprefix(PREFIX)}_{index}", **item} for index, item in enumerate(items)]
+    if query.get("order", "desc") != "asc":
+        named.reverse()
+    limit = query.get("limit", "")
+    size = min(max(int(limit), 1), _PAGE_MAX) if limit.isascii() and limit.isdecimal() else _PAGE
+    ids = [item["id"] for item in named]
+    after = query.get("after")
+    start = ids.index(after) + 1 if after in ids else 0
+    page = named[start : start + size]
+    return {
+        "object": "list",
+        "data": page,
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
+        "has_more": start + size < len(named),
+    }
