@@ -77,8 +77,12 @@ _KINDS = {
 
 def envelope(error: ServiceError) -> bytes:
     """The body of an error answer, and the payload of an error event within a stream."""
-    kind = error.type or _TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
-    return orjson.dumps({"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}})
+    words = {"message": error.message, "type": type_of(error), "param": error.param, "code": error.code}
+    return orjson.dumps({"error": words})
+
+
+def type_of(error: ServiceError) -> str:
+    return error.type or _TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
 
 
 def not_json(detail: str) -> InvalidRequest:

@@ -18,6 +18,7 @@ from service.messages import Delta, Part, Usage
 from service.wire import sse
 from service.wire.gathered import Answer, Said
 from service.wire.ids import derived
+from service.wire.openai_errors import type_of
 from service.wire.openai_responses_object import (
     Head,
     Status,
@@ -96,8 +97,7 @@ class Events:
     def failure(self, error: ServiceError) -> bytes:
         """A stream that cannot be completed says so, as an error and as a response that has failed."""
         words = {"code": error.code or code(error), "message": error.message, "param": error.param}
-        kind = error.type or ("service_unavailable_error" if error.status == 503 else "server_error")
-        events = self._event("error", error={"type": kind, **words}, **words)
+        events = self._event("error", error={"type": type_of(error), **words}, **words)
         return events + self._event("response.failed", response=self.ended("failed", None, error))
 
     def whole(self, usage: Usage) -> dict[str, Any]:
@@ -125,10 +125,9 @@ class Events:
     def _reckoned(self, text: bytes, logprobs: bytes) -> bytes:
         """Tokens with their log probabilities."""
         events = []
-        for piece, logprob in zip(text.split(b"\n"), logprobs.split(b"\n"), strict=True):
-            if piece:
-                token = orjson.Fragment(b'"%b"' % piece)
-                events.append(self._event(_TEXT_DELTA, **self._place(), delta=token, logprobs=[_short(logprob)]))
+        for piece, logprob in zip(filter(None, text.split(b"\n")), logprobs.split(b"\n"), strict=True):
+            token = orjson.Fragment(b'"%b"' % piece)
+            events.append(self._event(_TEXT_DELTA, **self._place(), delta=token, logprobs=[_short(logprob)]))
         return b"".join(events)
 
     def _begin(self, part: Part) -> bytes:
