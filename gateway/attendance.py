@@ -80,11 +80,11 @@ class Attendance:
             async with asyncio.timeout(min(at_most, patience)):
                 if box.broken is None:
                     await box.wake.wait()
-        if exchange.over:
+        if exchange.over or box:  # what has come before it broke still counts
             return
         if box.broken is not None:
             exchange.error = box.broken
-        elif not box and exchange.patience(self._clock()) <= 0:
+        elif exchange.patience(self._clock()) <= 0:
             exchange.error = exchange.give_up()
 
     def leave(self) -> None:

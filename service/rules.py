@@ -26,7 +26,7 @@ from service.offers import Mistake
 from service.scripts import SURFACES, Match, Reply, Rule, Rules, quotes
 from service.toml_table import Document, Table
 
-ROLES = ("system", "developer", "user", "assistant", "tool")
+ROLES = ("user", "assistant", "tool")
 _NAME = re.compile(r"[\x20-\x7e]{1,100}")  # it goes into a header
 
 

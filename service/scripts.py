@@ -20,6 +20,7 @@ from service.messages import Call, FinishReason, Scripted, Turn
 Surface = Literal["chat", "completions", "messages", "responses", "embeddings"]
 SURFACES: tuple[str, ...] = get_args(Surface)
 
+_INSTRUCTIONS = ("system", "developer")
 _LOOKED_AT = 100_000  # characters of a text that a pattern is searched in: it runs beside everybody's streams
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _json = msgspec.json.Encoder(decimal_format="number")
@@ -43,26 +44,31 @@ class Seen:
     @cached_property
     def turn(self) -> int:
         """Which of the assistant's turns is asked for, from 1. What it says or calls in a row is one."""
-        roles = [role for role, _ in groupby(turn.role for turn in self.turns)]
+        roles = [role for role, _ in groupby(turn.role for turn in self.spoken)]
         return roles[:-1].count("assistant") + 1  # a last one is what is to be continued
 
     def is_called(self, pattern: str) -> bool:
         """The model is, in the catalog or by the request."""
         return fnmatchcase(self.model, pattern) or fnmatchcase(self.asked, pattern)
 
+    @cached_property
+    def spoken(self) -> Sequence[Turn]:
+        """Without instructions: some clients repeat those behind the user's words."""
+        return [turn for turn in self.turns if turn.role not in _INSTRUCTIONS]
+
     @property
     def last(self) -> Turn:
-        return self.turns[-1] if self.turns else Turn("user", "")
+        return self.spoken[-1] if self.spoken else Turn("user", "")
 
     @property
     def system(self) -> str:
-        return "\n".join(turn.text for turn in self.turns if turn.role in ("system", "developer"))
+        return "\n".join(turn.text for turn in self.turns if turn.role in _INSTRUCTIONS)
 
     @property
-    def opening(self) -> tuple[Turn, ...]:
+    def opening(self) -> Sequence[Turn]:
         """The turns by which a conversation is known: up to the first answer."""
-        until = next((n for n, turn in enumerate(self.turns) if turn.role == "assistant"), len(self.turns))
-        return tuple(self.turns[:until])
+        until = next((n for n, turn in enumerate(self.spoken) if turn.role == "assistant"), len(self.spoken))
+        return self.spoken[:until]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,15 @@ from typing import Any
 import httpx
 import pytest
 from conftest import StartService
-from pools import NARROW, SWIFT, catalog
+from pools import NARROW, SWIFT, Pool, catalog
 
 from fastmode.testing import Entry, Fastmode
 from fastmode.up import Service
 from service.errors import RulesError
 
 KEEPALIVE = 0.1  # s
-TOKENS = 12
+BURST = Pool(name="burst", rate=200_000)  # all of an answer comes at once
+TOKENS = 16
 
 Answer = tuple[int, httpx.Headers, str, bool]  # status, headers, body as far as it came, and whether all of it did
 
@@ -30,7 +31,7 @@ def rules_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def service(module_stack: StartService, rules_file: Path) -> Service:
-    pools = catalog(rules_file.parent, SWIFT, NARROW)
+    pools = catalog(rules_file.parent, SWIFT, NARROW, BURST)
     settings = {"FASTMODE_RULES": str(rules_file), "FASTMODE_JOURNAL": "50", "FASTMODE_KEEPALIVE_EVERY": str(KEEPALIVE)}
     return module_stack(catalog=pools, **settings)
 
@@ -52,9 +53,17 @@ def told(service: Service, client: httpx.Client) -> Fastmode:
 class Surface:
     """How one surface is asked, and what it says: `pieces` are the texts of a stream."""
 
-    def __init__(self, path: str, piece: Callable[[dict[str, Any]], str | None]) -> None:
+    def __init__(
+        self,
+        path: str,
+        piece: Callable[[dict[str, Any]], str | None],
+        asked: Callable[[str], dict[str, Any]] = lambda prompt: {"messages": [{"role": "user", "content": prompt}]},
+        limit: str = "max_tokens",
+    ) -> None:
         self.path = path
         self._piece = piece
+        self._asked = asked
+        self._limit = limit
 
     def ask(
         self, client: httpx.Client, prompt: str = "Hello", *, stream: bool, fault: str = "", **fields: Any
@@ -62,9 +71,7 @@ class Surface:
         headers = {"x-fastmode-fault": fault} if fault else {}
         if self.path == "/v1/messages":
             headers["anthropic-version"] = "2023-06-01"
-        messages = [{"role": "user", "content": prompt}]
-        asks: dict[str, Any] = {"prompt": prompt} if self.path == "/v1/completions" else {"messages": messages}
-        body = {"model": "swift", "stream": stream, "max_tokens": TOKENS, **asks, **fields}
+        body = {"model": "swift", "stream": stream, self._limit: TOKENS, **self._asked(prompt), **fields}
         received = ""
         with client.stream("POST", self.path, json=body, headers=headers) as answer:
             try:
@@ -97,9 +104,17 @@ def of_choice(get: Callable[[dict[str, Any]], str | None]) -> Callable[[dict[str
 
 
 CHAT = Surface("/v1/chat/completions", of_choice(lambda choice: choice["delta"].get("content")))
-COMPLETIONS = Surface("/v1/completions", of_choice(lambda choice: choice["text"]))
+COMPLETIONS = Surface("/v1/completions", of_choice(lambda choice: choice["text"]), lambda prompt: {"prompt": prompt})
 MESSAGES = Surface("/v1/messages", lambda event: event.get("delta", {}).get("text"))
-SURFACES = [CHAT, COMPLETIONS, MESSAGES]
+RESPONSES = Surface(
+    "/v1/responses",
+    lambda event: event["delta"] if event["type"] == "response.output_text.delta" else None,
+    lambda prompt: {"input": prompt},
+    "max_output_tokens",
+)
+SURFACES = [CHAT, COMPLETIONS, MESSAGES, RESPONSES]
+
+ENDS = ("[DONE]", 'finish_reason":"', "message_stop", "response.completed", '"error":{')
 
 everywhere = pytest.mark.parametrize("surface", SURFACES, ids=lambda surface: surface.path)
 both_ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
@@ -113,14 +128,15 @@ def only(told: Fastmode) -> Entry:
 # ---- Faults ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("model", ["swift", "burst"])
 @everywhere
 def test_a_cut_stream_has_its_tokens_and_nothing_that_says_it_ended(
-    client: httpx.Client, told: Fastmode, surface: Surface
+    client: httpx.Client, told: Fastmode, surface: Surface, model: str
 ) -> None:
-    status, _, received, complete = surface.ask(client, stream=True, fault="cut@5")
+    status, _, received, complete = surface.ask(client, stream=True, fault="cut@5", model=model)
     assert (status, complete) == (200, False)
     assert len(surface.pieces(received)) == 5
-    assert not any(word in received for word in ("[DONE]", "message_stop", 'finish_reason":"', "error"))
+    assert not any(word in received for word in ENDS)
     entry = only(told)
     assert entry.outcome == "cancelled"
     assert entry.usage is not None
@@ -166,13 +182,16 @@ def test_a_corrupt_answer_is_complete_and_no_json(client: httpx.Client, surface:
         json.loads(received)
 
 
+@pytest.mark.parametrize("model", ["swift", "burst"])
 @everywhere
-def test_an_error_in_the_middle_is_the_last_event(client: httpx.Client, told: Fastmode, surface: Surface) -> None:
-    status, _, received, complete = surface.ask(client, stream=True, fault="error=overloaded@5")
+def test_an_error_in_the_middle_is_the_last_event(
+    client: httpx.Client, told: Fastmode, surface: Surface, model: str
+) -> None:
+    status, _, received, complete = surface.ask(client, stream=True, fault="error=overloaded@5", model=model)
     assert (status, complete) == (200, True)
     assert len(surface.pieces(received)) == 5
-    error = events(received)[-1]["error"]
-    assert error["type"] == ("overloaded_error" if surface is MESSAGES else "service_unavailable_error")
+    assert "overloaded" in json.dumps(events(received)[-1])
+    assert not any(word in received for word in ("[DONE]", "message_stop", "response.completed"))
     entry = only(told)
     assert (entry.status, entry.outcome) == (200, "failed")
     assert entry.usage is not None

@@ -77,6 +77,13 @@ def test_what_an_assistant_says_and_calls_in_a_row_is_one_turn() -> None:
     assert seen(("user", "a"), ("assistant", "to be continued")).turn == 1
 
 
+def test_instructions_behind_the_users_words_are_not_the_last_message() -> None:
+    asked = seen(("user", "fix it"), ("assistant", "how?"), ("system", "x"), ("assistant", "so"), ("developer", "env"))
+    assert (asked.last.text, asked.turn) == ("so", 1)
+    assert seen(("user", "fix it"), ("system", "env")).last == Turn("user", "fix it")
+    assert seen(("system", "env")).last == Turn("user", "")
+
+
 def test_replies_quote_the_request_and_stay_json_within_arguments() -> None:
     written = rule(
         """
