@@ -12,7 +12,7 @@ from service.errors import InvalidRequest
 from service.messages import Turn
 from service.wire.openai_body import Fields, as_json
 from service.wire.openai_errors import missing
-from service.wire.openai_tools import Name
+from service.wire.openai_tools import Name, schema_fault
 
 ANY_OBJECT = b'{"type":"object"}'
 
@@ -40,15 +40,15 @@ class ResponseFormat(Fields):
             raise missing("response_format.json_schema")
         if self.json_schema.document is None:
             return ANY_OBJECT
-        kind = self.json_schema.document.get("type", "object")
-        if kind != "object":
+        text = as_json(self.json_schema.document, "response_format.json_schema.schema")
+        fault = schema_fault(self.json_schema.document, text, self.strict)
+        if fault is not None:
             raise InvalidRequest(
-                f"Invalid schema for response_format '{self.json_schema.name}': schema must be a JSON Schema of "
-                f"'type: \"object\"', got 'type: {str(kind)[:64]!r}'.",
+                f"Invalid schema for response_format '{self.json_schema.name}': {fault}",
                 code="invalid_json_schema",
                 param="response_format",
             )
-        return as_json(self.json_schema.document, "response_format.json_schema.schema")
+        return text
 
     @property
     def strict(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from service import schemas
 from service.errors import InvalidRequest
 from service.messages import Tool
 from service.wire.openai_body import BOUNDED, Fields, as_json
@@ -123,16 +124,27 @@ def _function(function: Function, path: str) -> Tool:
     strict = bool(function.strict)
     if function.parameters is None:
         return Tool(function.name, description=function.description or "", strict=strict)
-    kind = function.parameters.get("type", "object")
-    if kind != "object":
+    parameters = as_json(function.parameters, f"{path}.parameters")
+    fault = schema_fault(function.parameters, parameters, strict)
+    if fault is not None:
         raise InvalidRequest(
-            f"Invalid schema for function '{function.name}': schema must be a JSON Schema of 'type: \"object\"', got "
-            f"'type: {str(kind)[:64]!r}'.",
+            f"Invalid schema for function '{function.name}': {fault}",
             code="invalid_function_parameters",
             param=f"{path}.parameters",
         )
-    parameters = as_json(function.parameters, f"{path}.parameters")
     return Tool(function.name, parameters, function.description or "", strict)
+
+
+def schema_fault(document: dict[str, Any], text: bytes, strict: bool) -> str | None:
+    """What keeps a JSON Schema from being used; `text` is the document as JSON."""
+    kind = document.get("type", "object")
+    if kind != "object":
+        return f"schema must be a JSON Schema of 'type: \"object\"', got 'type: {str(kind)[:64]!r}'."
+    try:
+        schemas.read(text)
+    except schemas.InvalidSchema as invalid:
+        return f"{str(invalid)[:500]}."
+    return schemas.strict_fault(document) if strict else None
 
 
 def _named(tools: tuple[Tool, ...], names: Sequence[str], param: str) -> tuple[Tool, ...]:

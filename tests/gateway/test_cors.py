@@ -1,7 +1,6 @@
 """Which pages a browser lets use the service: those from the same machine, unless the operator says otherwise."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -11,16 +10,15 @@ from starlette.types import Message, Receive, Scope, Send
 from fastmode.up import Service
 from gateway.cors import sharing
 
-CATALOG = Path(__file__).parent.parent / "catalogs" / "chat.toml"
 PATH = "/v1/chat/completions"
-GOOD = {"model": "three-tiers", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}
+GOOD = {"model": "swift", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}
 HERE = ["http://localhost:3000", "http://127.0.0.1", "http://[::1]:8080", "https://app.localhost", "app://desk"]
 ELSEWHERE = ["https://example.com", "http://localhost.example.com", "http://127.0.0.1.example.com", "null", "http://["]
 
 
 @pytest.fixture(scope="module")
-def http(module_stack: Callable[..., Service]) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=module_stack(CATALOG).base_url, trust_env=False) as http:
+def http(steady: Service) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=steady.base_url, trust_env=False) as http:
         yield http
 
 

@@ -2,9 +2,8 @@
 
 import base64
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import hypot
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,13 +17,12 @@ from fastmode.up import Service
 from service import tokenizer
 from service.embeddings import EMBEDDERS, embed
 
-CATALOG = Path(__file__).parent.parent / "catalogs" / "chat.toml"
 SMALL, LARGE, ADA = "text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"
 
 
 @pytest.fixture(scope="module")
-def url(module_stack: Callable[..., Service]) -> str:
-    return module_stack(CATALOG).base_url
+def url(steady: Service) -> str:
+    return steady.base_url
 
 
 @pytest.fixture(scope="module")
@@ -75,10 +73,10 @@ def test_a_text_may_come_as_tokens(client: OpenAI) -> None:
 
 
 def test_every_input_has_its_vector_in_order(client: OpenAI) -> None:
-    texts = [f"text number {number}" for number in range(2048)]
+    texts = [f"text number {number}" for number in range(500)]
     embedded = client.embeddings.create(model=SMALL, input=texts, dimensions=8)
-    assert [each.index for each in embedded.data] == list(range(2048))
-    assert embedded.data[777].embedding == vector(client, texts[777], dimensions=8)
+    assert [each.index for each in embedded.data] == list(range(500))
+    assert embedded.data[377].embedding == vector(client, texts[377], dimensions=8)
     assert embedded.usage.prompt_tokens == sum(map(tokenizer.count, texts))
 
 
@@ -105,7 +103,7 @@ def test_every_input_has_its_vector_in_order(client: OpenAI) -> None:
         ({"model": ""}, 400, "model"),
         ({"inputs": "a"}, 400, "inputs"),
         ({"model": "text-embedding-0"}, 404, "model"),
-        ({"model": "three-tiers"}, 403, "model"),
+        ({"model": "swift"}, 403, "model"),
     ],
 )
 def test_what_cannot_be_embedded_is_refused(url: str, fields: dict[str, Any], status: int, param: str) -> None:

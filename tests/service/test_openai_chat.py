@@ -24,6 +24,8 @@ TOOLS = (
     Tool("say", description="Aloud", strict=True),
     Tool("patch", description="A diff"),
 )
+OPEN = {"type": "object", "properties": {"a": {"type": "string"}}}
+CLOSED = {**OPEN, "required": ["a"], "additionalProperties": False}
 CALLS = {
     "role": "assistant",
     "tool_calls": [
@@ -194,6 +196,20 @@ def call(**fields: Any) -> openai_chat.ChatRequest:
             "invalid_function_parameters",
             "tools[0].function.parameters",
         ),
+        (
+            {
+                "tools": [
+                    {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "required": 5}}}
+                ]
+            },
+            "invalid_function_parameters",
+            "tools[0].function.parameters",
+        ),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": OPEN, "strict": True}}]},
+            "invalid_function_parameters",
+            "tools[0].function.parameters",
+        ),
         (tooled(tool_choice=called("hear")), "invalid_value", "tool_choice.function.name"),
         (tooled(tool_choice={"type": "function"}), "missing_required_parameter", "tool_choice.function"),
         (tooled(tool_choice={"type": "allowed_tools"}), "missing_required_parameter", "tool_choice.allowed_tools"),
@@ -229,6 +245,11 @@ def call(**fields: Any) -> openai_chat.ChatRequest:
         ),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "string"}}}},
+            "invalid_json_schema",
+            "response_format",
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": OPEN, "strict": True}}},
             "invalid_json_schema",
             "response_format",
         ),
@@ -409,16 +430,28 @@ def test_unknown_fields_may_be_let_through() -> None:
             {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"minProperties": 2}}}},
             Wish(schema=b'{"minProperties":2}'),
         ),
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "a", "schema": CLOSED, "strict": True},
+                }
+            },
+            Wish(schema=json.dumps(CLOSED, separators=(",", ":")).encode(), strict=True),
+        ),
         ({"logprobs": True}, Wish(logprobs=0)),
         ({"logprobs": True, "top_logprobs": 20}, Wish(logprobs=20)),
         ({"prediction": {"type": "content", "content": "a"}}, Wish(prediction="a")),
         ({"reasoning_effort": "low"}, Wish(reasoning=128)),
         ({"reasoning_effort": "none"}, Wish()),
-        ({"verbosity": "low"}, Wish(length=(80.0, 0.6))),
     ],
 )
 def test_a_request_says_how_its_answer_is_to_look(fields: dict[str, Any], wish: Wish) -> None:
     assert call(**fields).wish() == wish
+
+
+def test_verbosity_is_about_answers_without_a_limit() -> None:
+    assert call(verbosity="low").verboseness < call().verboseness == 1 < call(verbosity="high").verboseness
 
 
 def test_more_effort_means_more_reasoning() -> None:
