@@ -15,8 +15,6 @@ from service.faults import Step
 from service.messages import Delta, Event, Job, Usage
 from service.queue import Control
 
-_SIGN_OF_LIFE = 5.0  # s; what is held on purpose is not lost, and must not be given up as if it were
-
 
 class FaultyMailbox(Mailbox):
     """A mailbox whose events take a course of their own. Invariant: `_ready` holds what may be taken now."""
@@ -62,7 +60,8 @@ class FaultyMailbox(Mailbox):
             self.fail(course.error)
         self.close()
         if course.holding and not course.cut:
-            due = min(course.due, now + _SIGN_OF_LIFE)
+            # What is held on purpose is not lost, and must not be given up as if it were.
+            due = min(course.due, now + self._relay.settings.event_wait_max / 4)
             self._timer = asyncio.get_running_loop().call_at(due, self._look_again)
 
     def _look_again(self) -> None:
