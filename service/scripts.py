@@ -56,9 +56,14 @@ class Seen:
         """Without instructions: some clients repeat those behind the user's words."""
         return [turn for turn in self.turns if turn.role not in _INSTRUCTIONS]
 
-    @property
+    @cached_property
     def last(self) -> Turn:
         return self.spoken[-1] if self.spoken else Turn("user", "")
+
+    @cached_property
+    def looked_at(self) -> str:
+        """The last message, as far as patterns are searched in it."""
+        return self.last.text[:_LOOKED_AT]
 
     @property
     def system(self) -> str:
@@ -89,12 +94,12 @@ class Match:
         """What a reply may quote of a request that fits, by name; None: it does not fit."""
         if not self._fits(seen):
             return None
-        facts = {"last_message": seen.last.text, "model": seen.model, "tier": seen.tier, "turn": str(seen.turn)}
-        if self.last_message is None:
-            return facts
-        found = self.last_message.search(seen.last.text[:_LOOKED_AT])
-        if found is None:
+        found = self.last_message.search(seen.looked_at) if self.last_message is not None else None
+        if self.last_message is not None and found is None:
             return None
+        facts = {"last_message": seen.last.text, "model": seen.model, "tier": seen.tier, "turn": str(seen.turn)}
+        if found is None:
+            return facts
         groups = {str(number): text or "" for number, text in enumerate(found.groups(), start=1)}
         return facts | groups | {name: text or "" for name, text in found.groupdict().items()}
 
