@@ -10,7 +10,15 @@ from typing import Protocol
 
 from loadtests.bench.report import Aim, Figure, Sheet
 from service.messages import Delta, Part, Usage
-from service.wire import anthropic_answer, anthropic_events, openai_chat_answer, openai_completions
+from service.wire import (
+    anthropic_answer,
+    anthropic_events,
+    openai_chat_answer,
+    openai_completions,
+    openai_responses,
+    openai_responses_events,
+    openai_responses_object,
+)
 
 _MODEL = "gpt-5.3-codex"
 _JOB = "chatcmpl-" + "0" * 29
@@ -39,6 +47,13 @@ def _completions() -> _Encoder:
     return openai_completions.Events(head, 1, include_usage=True, echo=echo)
 
 
+def _responses() -> _Encoder:
+    request = openai_responses.parse(b'{"model":"m","input":"p"}')
+    echo = openai_responses.echo(request)
+    head = openai_responses_object.Head(_JOB, 1_764_547_200, "auto", "default", echo)
+    return openai_responses_events.Events(head)
+
+
 def _anthropic() -> _Encoder:
     return anthropic_events.Events(anthropic_answer.Head(job=_JOB, model=_MODEL))
 
@@ -46,6 +61,7 @@ def _anthropic() -> _Encoder:
 SURFACES: Mapping[str, Callable[[], _Encoder]] = {
     "chat completions": _chat,
     "completions": _completions,  # which know no calls
+    "responses": _responses,
     "Anthropic messages": _anthropic,
 }
 

@@ -68,6 +68,7 @@ class Events:
         self._index = -1  # of the item that is open; before the first there is none
         self._open: Said | None = None
         self._token: tuple[bytes, bytes] | None = None  # an event of the open item, cut at number and text
+        self._unread: list[bytes] = []  # texts that have been sent and are not in the answer yet
         self._tails = _tails(head, frame)
 
     def opening(self, _: Usage) -> bytes:
@@ -76,14 +77,15 @@ class Events:
 
     def delta(self, delta: Delta) -> bytes:
         """One event for each token with text; what begins and ends an item around them."""
+        if delta.part is None and delta.finish is None and not delta.logprobs:  # nearly every time
+            self._unread.append(delta.text)
+            return self._tokens(delta.text, delta.count)
+        self._catch_up()
         events = b"" if delta.part is None else self._close() + self._begin(delta.part)
         self.answer.add(delta)
-        if delta.text and self._token is not None:
-            if delta.logprobs and self._is_text():
-                events += self._reckoned(delta.text, delta.logprobs)
-            else:
-                events += self._tokens(delta.text)
-        return events
+        if delta.logprobs and self._is_text():
+            return events + self._reckoned(delta.text, delta.logprobs)
+        return events + self._tokens(delta.text, delta.count)
 
     def keepalive(self) -> bytes:
         return sse.KEEPALIVE if self._frame is server_sent else b""
@@ -102,25 +104,41 @@ class Events:
 
     def whole(self, usage: Usage) -> dict[str, Any]:
         """The response that has come to its end."""
+        self._catch_up()
         return whole(self._head, self.answer, usage, int(self._clock()))
 
     def ended(self, status: Status, usage: Usage | None, error: ServiceError | None = None) -> dict[str, Any]:
         """The response with what has come of it."""
+        self._catch_up()
         return response(self._head, status, items(self._head, self.answer), usage, error=error)
 
     def _is_text(self) -> bool:
         return self._open is not None and self._open.part.kind == "text"
 
-    def _tokens(self, text: bytes) -> bytes:
-        number, tails = self._number, self._tails
-        before, middle = self._token or (b"", b"")
-        events = []
-        for piece in text.split(b"\n"):
-            if piece:
-                events.append(b"%b%d%b%b%b" % (before, number, middle, piece, tails[len(piece) % _PAD]))
-                number += 1
-        self._number = number
-        return b"".join(events)
+    def _catch_up(self) -> None:
+        if self._unread:
+            self.answer.said[-1].text += b"".join(self._unread).replace(b"\n", b"")
+            self._unread.clear()
+
+    def _tokens(self, text: bytes, count: int) -> bytes:
+        """Tokens that come together share their padding, that of their common length."""
+        if not text or self._token is None:
+            return b""
+        before, middle = self._token
+        number, tail = self._number, self._tails[len(text) % _PAD]
+        if count == 1:
+            self._number = number + 1
+            return b"%b%d%b%b%b" % (before, number, middle, text, tail)
+        pieces = text.split(b"\n")
+        if b"" in pieces:
+            pieces = list(filter(None, pieces))
+        if not pieces:
+            return b""
+        self._number = number + len(pieces)
+        events = [tail + before, b"", middle, b""] * len(pieces)
+        events[1::4], events[3::4] = _digits(number, self._number), pieces
+        events[0] = before
+        return b"".join(events) + tail
 
     def _reckoned(self, text: bytes, logprobs: bytes) -> bytes:
         """Tokens with their log probabilities."""
@@ -152,6 +170,7 @@ class Events:
         """The end of the item that is open, if one is."""
         if self._open is None:
             return b""
+        self._catch_up()
         said = self.answer.said[self._index]
         cut = incomplete_reason(self.answer) is not None
         done = item(self._head, self._index, said, "incomplete" if cut else "completed")
@@ -198,6 +217,14 @@ class Events:
         payload = orjson.dumps({"type": kind, "sequence_number": self._number, **fields})
         self._number += 1
         return self._frame(kind, payload)
+
+
+_NUMBERS = [b"%d" % number for number in range(4096)]
+
+
+def _digits(first: int, after: int) -> list[bytes]:
+    """Numbers as text."""
+    return _NUMBERS[first:after] if after <= len(_NUMBERS) else [b"%d" % number for number in range(first, after)]
 
 
 def _arguments(call: dict[str, Any]) -> str:
