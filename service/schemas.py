@@ -27,10 +27,10 @@ NODES_MAX = 50_000  # objects and arrays
 WORK_MAX = 20_000  # subschemas that one value has to be held against, references followed
 
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=20_000, size_limit=1 << 20, dfa_size_limit=1 << 20)
-_CLASSES = (
-    jsonschema_rs.Draft202012Validator,
-    jsonschema_rs.Draft7Validator,
-    jsonschema_rs.Draft4Validator,
+_DIALECTS = (
+    "https://json-schema.org/draft/2020-12/schema",
+    "http://json-schema.org/draft-07/schema#",
+    "http://json-schema.org/draft-04/schema#",
 )
 _OPTIONS: dict[str, Any] = {"validate_formats": True, "offline": True, "pattern_options": _PATTERNS}
 
@@ -57,18 +57,25 @@ class InvalidSchema(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A document that is a valid JSON Schema, and what validates a value under it."""
+    """A document that is a valid JSON Schema, and what validates a value under it. `named` has its dialect, too."""
 
     document: Node
+    named: Node
     validator: jsonschema_rs.Validator
     anchors: Mapping[str, Node] = field(default_factory=dict)  # $anchor and $id -> subschema
 
     def valid(self, value: Any) -> bool:
         return self.validator.is_valid(value)
 
-    def parts(self) -> Parts:
-        """Validators of all subschemas, by JSON Pointer in a fragment (`#/properties/name`)."""
-        return jsonschema_rs.validator_map_for(self.document, **_OPTIONS)
+    def parts(self) -> Parts | None:
+        """Validators of all subschemas, by JSON Pointer in a fragment (`#/properties/name`).
+
+        None where the library takes something for a subschema that is none, and finds it invalid.
+        """
+        try:
+            return jsonschema_rs.validator_map_for(self.named, **_OPTIONS)
+        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
+            return None
 
     def resolve(self, reference: str) -> Node:
         """Raises InvalidSchema: it leads nowhere."""
@@ -99,7 +106,7 @@ def read(text: bytes) -> Schema:
     if not isinstance(document, dict | bool):
         raise InvalidSchema("a schema is an object or a boolean")
     anchors = _bounded(document)
-    schema = Schema(document, _validator(document), anchors)
+    schema = Schema(document, *_validator(document), anchors)
     _work(schema)
     return schema
 
@@ -108,7 +115,7 @@ def read(text: bytes) -> Schema:
 def contradiction(text: bytes) -> str | None:
     """Where it is proven that no value satisfies a valid schema; None: that is not proven. For when none is found."""
     try:
-        found = jsonschema_rs.canonical.find_unsatisfiable(read(text).document, pattern_options=_PATTERNS, offline=True)
+        found = jsonschema_rs.canonical.find_unsatisfiable(read(text).named, pattern_options=_PATTERNS, offline=True)
     except (ValueError, jsonschema_rs.ReferencingError, jsonschema_rs.canonical.CanonicalizationError):
         return None
     if "" not in found:
@@ -117,7 +124,8 @@ def contradiction(text: bytes) -> str | None:
     reason = found[pointer]
     causes = getattr(reason, "causes", None) or [cause for cause in (getattr(reason, "cause", None),) if cause]
     keywords = " and ".join(sorted({keyword for cause in causes for keyword in cause.keywords}))
-    return f"at {pointer or 'its root'}" + (f": {keywords} contradict each other" if keywords else "")
+    why = f": {keywords} contradict each other" if " and " in keywords else f": {keywords}" if keywords else ""
+    return f"at {pointer or 'its root'}{why}"
 
 
 @lru_cache(maxsize=512)
@@ -180,7 +188,7 @@ def _subschemas(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
 def _bounded(document: Node) -> dict[str, Node]:
     """Raises InvalidSchema. The anchors that the document defines."""
     anchors: dict[str, Node] = {}
-    layer: list[Any] = [document]
+    layer: list[Any] = [] if isinstance(document, bool) else [document]
     nodes = depth = 0
     while layer:
         nodes, depth = nodes + len(layer), depth + 1
@@ -198,12 +206,15 @@ def _bounded(document: Node) -> dict[str, Node]:
     return anchors
 
 
-def _validator(document: Node) -> jsonschema_rs.Validator:
-    named = isinstance(document, dict) and "$schema" in document
+def _validator(document: Node) -> tuple[Node, jsonschema_rs.Validator]:
+    """And the document with the dialect in which it is valid. Raises InvalidSchema."""
+    readings = [document]
+    if isinstance(document, dict):
+        readings += [{**document, "$schema": dialect} for dialect in _DIALECTS]
     fault: Exception | None = None
-    for build in ((jsonschema_rs.validator_for,) if named else ()) + _CLASSES:
+    for reading in readings:
         try:
-            return build(document, **_OPTIONS)
+            return reading, jsonschema_rs.validator_for(reading, **_OPTIONS)
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
             fault = fault or error
     path = "".join(f"[{step!r}]" for step in getattr(fault, "instance_path", ()))

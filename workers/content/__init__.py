@@ -47,4 +47,5 @@ def _key(conversation: Sequence[Turn], job: Job, choice: int) -> str:
     digest = 0
     for turn in conversation:
         digest = crc32(f"{turn.role}\0{turn.text}\0".encode("utf-8", "surrogatepass"), digest)
-    return f"{digest}/{job.seed}/{choice}"
+    distilled = "distilled/" if job.wish.mistakes else ""  # another model, whose words are other ones
+    return f"{distilled}{digest}/{job.seed}/{choice}"

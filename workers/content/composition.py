@@ -70,8 +70,8 @@ class Composition:
             wish.tools or wish.schema or wish.reasoning or wish.prediction or wish.scripted or wish.mistakes
             or wish.logprobs is not None
         )  # fmt: skip
-        follows_tool = bool(self._conversation) and self._conversation[-1].role == "tool"
-        return not wished and not follows_tool and self._form != "json"
+        turn = hints.latest(self._conversation)
+        return not wished and self._form != "json" and (turn is None or turn.role != "tool")
 
     def _think(self, planned: Draft) -> None:
         wish = self._job.wish

@@ -54,6 +54,7 @@ def _calls(wish: Wish, conversation: Sequence[Turn], message: Hints) -> list[tup
     if not wish.tools or wish.tool_choice == "none":
         return []
     required = wish.tool_choice == "required"
-    if not required and not (conversation and conversation[-1].role == "user"):
+    turn = hints.latest(conversation)
+    if not required and (turn is None or turn.role != "user"):
         return []
     return calls.called(wish.tools, message, required, wish.parallel)

@@ -80,11 +80,17 @@ def last(conversation: Sequence[Turn], role: str) -> str:
     return next((turn.text[-SCAN:] for turn in reversed(conversation) if turn.role == role), "")
 
 
+def latest(conversation: Sequence[Turn]) -> Turn | None:
+    """The last turn that is no instruction: clients put these behind a message, too."""
+    return next((turn for turn in reversed(conversation) if turn.role not in ("system", "developer")), None)
+
+
 def of(conversation: Sequence[Turn]) -> Hints:
     """What the user says last, and what a tool has answered to it."""
     hints = said(last(conversation, "user"))
-    if conversation and conversation[-1].role == "tool":
-        hints.facts.update(_results(conversation[-1].text))
+    turn = latest(conversation)
+    if turn is not None and turn.role == "tool":
+        hints.facts.update(_results(turn.text))
     return hints
 
 

@@ -10,12 +10,13 @@ from random import Random
 
 from service.messages import Turn
 from workers.content import corpus
-from workers.content.hints import last
+from workers.content.hints import latest
 from workers.content.phrases import Phrase, book, cut
 from workers.content.prose import Sentence, body, subject
 from workers.content.spelling import spell
 
 _SNIPPET = 80  # characters of a result
+_RESULT_MAX = 200_000  # characters of a result that is read as JSON
 _VALUES = 4  # members of a result that are taken up
 
 
@@ -34,10 +35,10 @@ def thinking(random: Random, conversation: Sequence[Turn]) -> Iterator[Sentence]
 
 def taken_up(conversation: Sequence[Turn]) -> str | None:
     """What an answer says of the tool's result that it follows; None: it follows none."""
-    if not conversation or conversation[-1].role != "tool":
+    turn = latest(conversation)
+    if turn is None or turn.role != "tool":
         return None
-    text = last(conversation, "tool")
-    said = _members(text) or _snippet(text)
+    said = _members(turn.text) or _snippet(turn.text)
     return f"According to the result, {said}" if said else "The tool has returned nothing"
 
 
@@ -57,7 +58,7 @@ def _thought(text: str, spaced: bool) -> Phrase:
 
 def _members(text: str) -> str | None:
     try:
-        found = json.loads(text)
+        found = json.loads(text) if len(text) <= _RESULT_MAX else None
     except (ValueError, RecursionError):
         return None
     while isinstance(found, list) and found:
@@ -70,7 +71,7 @@ def _members(text: str) -> str | None:
 
 
 def _snippet(text: str) -> str:
-    line = " ".join(_plain(text).split())
+    line = " ".join(_plain(text[: 8 * _SNIPPET].lstrip()).split())
     return _ended(f"it says: {line}") if line else ""
 
 

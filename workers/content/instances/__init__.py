@@ -13,11 +13,11 @@ from typing import Any
 from service import schemas
 from workers.content.draws import Draws
 from workers.content.hints import Hints
-from workers.content.instances.making import Maker
+from workers.content.instances.making import FUEL, Maker
 from workers.content.instances.needs import Dead, Need
 from workers.content.instances.plans import plan
 
-_ROUNDS = 5  # whole values that are tried, each with draws of its own
+_ROUNDS = 4  # whole values that are tried, each with draws of its own
 
 
 class Unsatisfiable(Exception):
@@ -32,11 +32,16 @@ def instance(text: bytes, random: Random, hints: Hints) -> Any:
         known = plan(text)
         draws = Draws(random)
         dead = Dead("no value was found")
+        fuel = FUEL
         for _ in range(_ROUNDS):
+            maker = Maker(known, draws, hints, fuel)
             try:
-                value = Maker(known, draws, hints).root()
+                value = maker.root()
             except Dead as reason:
                 dead = reason
+                fuel = maker.fuel
+                if fuel < 0:
+                    break
                 continue
             if known.schema.valid(value):
                 return value

@@ -18,12 +18,13 @@ from workers.content.instances import numbers, strings
 from workers.content.instances.needs import Dead, Need, same
 from workers.content.instances.plans import Plan
 
-FUEL = 3_000  # attempts at values, of one whole value
+FUEL = 3_000  # attempts at values and alternatives, for one answer
 DEPTH_MAX = 48
 _SHALLOW = 3  # levels with members and items beyond the necessary
 _TRIES = 5
 _OPTIONAL = 0.3  # of the members that need not be there
-_ITEMS_MAX = 5_000
+_OPTIONAL_MEAN = 4  # of them, however many there are
+_ITEMS_MAX = 1_000
 _OTHERS = ("note", "label", "key", "extra", "value", "item", "part", "field")
 _PLAIN = frozenset(
     [
@@ -45,11 +46,11 @@ _PLAIN = frozenset(
 class Maker:
     """Makes one value. `_used` are hints that have found their place."""
 
-    def __init__(self, plan: Plan, draws: Draws, hints: Hints) -> None:
+    def __init__(self, plan: Plan, draws: Draws, hints: Hints, fuel: int) -> None:
         self._plan = plan
         self._draws = draws
         self._hints = hints
-        self._fuel = FUEL
+        self.fuel = fuel
         self._used: set[str | int | float] = set()
         self._path: list[str] = []
 
@@ -66,9 +67,7 @@ class Maker:
         used = set(self._used)
         dead = Dead(f"nothing that was drawn for {self._where()} is valid")
         for attempt in range(variety, variety + _TRIES):
-            self._fuel -= 1
-            if self._fuel < 0:
-                raise Dead(f"at {self._where()}, after {FUEL} attempts")
+            self._spend()
             try:
                 need = self._need(nodes)
                 value = self._of(need, name, attempt)
@@ -79,6 +78,11 @@ class Maker:
                     return value
             self._used = set(used)
         raise dead
+
+    def _spend(self) -> None:
+        self.fuel -= 1
+        if self.fuel < 0:
+            raise Dead(f"at {self._where()}, after {FUEL} attempts")
 
     def _where(self) -> str:
         return "/" + "/".join(self._path) if self._path else "the root"
@@ -93,6 +97,7 @@ class Maker:
 
     def _choose(self, need: Need, options: list[Node]) -> Need:
         for option in self._ordered(options):
+            self._spend()
             chosen = _copy(need)
             try:
                 chosen.add(option)
@@ -119,7 +124,8 @@ class Maker:
             return self._enumerated(need, attempt)
         kinds = need.kinds()
         if len(kinds) > 1:
-            kinds = [each for each in kinds if each != "null"] if not self._draws.chance(0.1) else kinds
+            likely_null = attempt > 1 or self._draws.chance(0.1)
+            kinds = kinds if likely_null else [each for each in kinds if each != "null"]
             kinds = [each for each in kinds if each != "integer"] if "number" in kinds else kinds
         kind = kinds[0] if attempt == 0 and need.types is None else self._draws.one(kinds)
         match kind:
@@ -184,7 +190,9 @@ class Maker:
             samples = [each for each in self._samples(need) if isinstance(each, int | float) and each is not True]
             if samples:
                 return self._draws.one(samples)
-        return numbers.drawn(self._draws, need, integer, plausible.bounds(name) if attempt < 3 else None)
+        low, high = plausible.bounds(name) or (1, 10)
+        reach = 10**attempt if attempt > 1 else 0  # where plausible ones are not wanted, others may be
+        return numbers.drawn(self._draws, need, integer, (low - reach, high + reach))
 
     def _boolean(self, need: Need, name: str) -> bool:
         offers = [self._hints.facts.get(key(name)), *self._samples(need)]
@@ -193,19 +201,30 @@ class Maker:
     def _array(self, need: Need, name: str) -> list[Any]:
         name = name[:-1] if name.endswith("s") and not name.endswith("ss") else name
         count = self._length(need, name)
-        wanted = [node for node, least in need.contains for _ in range(least)]
+        contained = self._contained(need, count)
         value: list[Any] = []
         for index in range(count):
-            nodes = need.element(index)
-            left = count - index
-            nodes += [wanted[-left]] if 0 < left <= len(wanted) else []
+            nodes = need.element(index) + contained.get(index, [])
             try:
                 value.append(self._item(nodes, name, value if need.unique else []))
             except Dead:
-                if len(value) < max(need.items_min, len(wanted)):
+                if index < max(need.items_min, *(place + 1 for place in contained), 0):
                     raise
                 break
         return value
+
+    def _contained(self, need: Need, count: int) -> dict[int, list[Node]]:
+        """What has to be contained, by the places drawn for it: apart from each other if there is room."""
+        contained: dict[int, list[Node]] = {}
+        places: list[int] = []
+        apart = sum(least for _, least in need.contains) <= count and self._draws.chance(0.7)
+        for node, least in need.contains:
+            if not apart or not places:
+                places = self._draws.order(range(count))
+            for place in places[:least]:
+                contained.setdefault(place, []).append(node)
+            places = places[least:]
+        return contained
 
     def _item(self, nodes: list[Node], name: str, others: list[Any]) -> Any:
         self._path.append("*")
@@ -219,12 +238,13 @@ class Maker:
         raise Dead("its items cannot be unique")
 
     def _length(self, need: Need, name: str) -> int:
-        wanted = sum(least for _, least in need.contains)
-        least = max(need.items_min, wanted)
+        least = max(need.items_min, *(least for _, least in need.contains), 0)
         if least > _ITEMS_MAX:
             raise Dead(f"it asks for more than {_ITEMS_MAX} items")
         prefix = max((len(each.prefix) for each in need.elements), default=0)
         count = max(least, prefix)
+        if need.contains and self._draws.chance(0.7):
+            count = max(count, sum(least for _, least in need.contains))
         if len(self._path) < _SHALLOW and not prefix:
             offers = [each for each in plausible.offers(name, self._hints) if each not in self._used]
             count = max(count, min(len(offers), 5) or self._draws.between(1, 2))
@@ -240,7 +260,7 @@ class Maker:
         optional = self._optional(need)
         for name in self._wanted(need, optional):
             self._member(need, value, name, must=name in need.required)
-        more = self._more(need, [name for name in optional if name not in value], value)
+        more = self._more(need, [name for name in optional if name not in value], value, need.properties_min + 64)
         while len(value) < need.properties_min:
             further = next(more, None)
             if further is None:
@@ -273,7 +293,7 @@ class Maker:
         names = dict.fromkeys(need.required)
         room = len(optional) if need.properties_max is None else need.properties_max - len(names)
         for name in optional:
-            if len(names) < room + len(need.required) and self._draws.chance(self._likely(need, name)):
+            if len(names) < room + len(need.required) and self._draws.chance(self._likely(need, name, len(optional))):
                 names[name] = None
         if not names and optional and room > 0 and not (self._plan.recursive and len(self._path) >= _SHALLOW):
             names[optional[0]] = None
@@ -291,7 +311,7 @@ class Maker:
         known = [name for name in need.named() if name in names]
         return known + [name for name in names if name not in known]
 
-    def _likely(self, need: Need, name: str) -> float:
+    def _likely(self, need: Need, name: str, count: int) -> float:
         if len(self._path) >= _SHALLOW:
             return 0.0
         if key(name) in self._hints.facts:
@@ -309,13 +329,13 @@ class Maker:
         values = [each for node in need.member(name) if isinstance(node, dict) for each in node.get("enum", ())]
         if any(isinstance(each, str) and len(each) > 2 and each.lower() in said for each in values):
             return 1.0
-        return _OPTIONAL if not self._path else _OPTIONAL / 2
+        return min(_OPTIONAL if not self._path else _OPTIONAL / 2, _OPTIONAL_MEAN / count)
 
     def _is_map(self, need: Need) -> bool:
         """Members of any name have values of some kind."""
         return any(isinstance(each.additional, dict) or each.patterns for each in need.members) and not need.closed
 
-    def _more(self, need: Need, optional: list[str], value: dict[str, Any], count: int = 64) -> Iterator[str]:
+    def _more(self, need: Need, optional: list[str], value: dict[str, Any], count: int) -> Iterator[str]:
         """Names of further members: those that are optional, then such as the schema lets any member have."""
         yield from optional
         patterns = [pattern for members in need.members for pattern in members.patterns]

@@ -22,6 +22,7 @@ _CHECKED = frozenset(
         *("dependentSchemas", "dependencies", "propertyNames", "patternProperties", "maxProperties"),
     )
 )
+_EXACT = 2**53
 _IMPLIED = {
     "object": "properties required additionalProperties patternProperties minProperties maxProperties propertyNames "
     "dependentRequired dependentSchemas unevaluatedProperties",
@@ -173,7 +174,8 @@ class Need:
         self.longest = _least(self.longest, node.get("maxLength"))
         if "pattern" in node:
             self.patterns.append(node["pattern"])
-        self.format = self.format or node.get("format")
+        encoded = "byte" if node.get("contentEncoding") == "base64" else None
+        self.format = self.format or node.get("format") or encoded
 
     def _array(self, node: dict[str, Any]) -> None:
         self.items_min = max(self.items_min, int(node.get("minItems", 0)))
@@ -239,5 +241,5 @@ def _least(known: int | None, given: float | None) -> int | None:
 
 
 def _exact(number: float) -> Fraction:
-    """As it is written: 0.1 is a tenth."""
-    return Fraction(str(number)) if isinstance(number, float) else Fraction(number)
+    """As it is written: 0.1 is a tenth; but as it is where floats are coarser than integers."""
+    return Fraction(str(number)) if isinstance(number, float) and abs(number) < _EXACT else Fraction(number)

@@ -10,10 +10,10 @@ Number = int | float
 _REACH = 10  # steps from a bound, where nothing says how far to go
 
 
-def drawn(draws: Draws, need: Need, integer: bool, usual: tuple[float, float] | None) -> Number:
+def drawn(draws: Draws, need: Need, integer: bool, usual: tuple[float, float]) -> Number:
     """Of the usual range where that is possible. Raises Dead."""
     step = _step(need, integer)
-    low, high = usual or (1, 10)
+    low, high = usual
     for first, last in _windows(need, Fraction(str(low)), Fraction(str(high)), step or Fraction(1)):
         number = _on_steps(draws, need, first, last, step) if step else _between(draws, need, first, last)
         if number is not None:

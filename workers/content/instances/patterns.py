@@ -1,7 +1,8 @@
 """Strings that match a regular expression of ECMA-262, as JSON Schema uses them: a parser, and draws from its tree.
 
-What is looked at around a match (lookarounds, word boundaries) is read and not followed: whoever needs a match checks
-what was drawn and draws again. Time and length are bounded whatever the expression.
+What has to lie ahead is written into the match somewhere; other things around it (what must not, word boundaries) are
+read and not followed: whoever needs a match checks what was drawn and draws again. Time and length are bounded
+whatever the expression.
 Knows nothing of schemas.
 """
 
@@ -104,7 +105,18 @@ class Back:
         return state.groups.get(self.group, "")
 
 
-Term = Chars | Repeat | Sequence | Either | Group | Back
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What lies ahead, as `(?=.*[0-9])` has it: kept for when all else is drawn."""
+
+    what: "Term"
+
+    def draw(self, draws: Draws, state: "State") -> str:
+        state.ahead.append(self.what.draw(draws, State(0, full=False, groups=state.groups, ahead=[])))
+        return ""
+
+
+Term = Ahead | Chars | Repeat | Sequence | Either | Group | Back
 
 
 @dataclass(slots=True)
@@ -114,6 +126,7 @@ class State:
     extra: int
     full: bool
     groups: dict[str, str]
+    ahead: list[str]
     left: int = LENGTH_MAX
 
     def spend(self, characters: int) -> None:
@@ -127,14 +140,23 @@ def matching(pattern: str, draws: Draws, shortest: int = 0, longest: int | None 
     term, open_start, open_end = parse(pattern)
     found = None
     for extra in (_EXTRA, _EXTRA, 0, 1, 8, 24, 80, 300, shortest):
-        state = State(extra, full=extra > _EXTRA and len(found or "") < shortest, groups={})
-        found = term.draw(draws, state)
+        state = State(extra, full=extra > _EXTRA and len(found or "") < shortest, groups={}, ahead=[])
+        found = _with_ahead(term.draw(draws, state), state.ahead, draws)
         if len(found) < shortest and (open_start or open_end):
             padding = "a" * (shortest - len(found))
             found = found + padding if open_end else padding + found
         if len(found) >= shortest and (longest is None or len(found) <= longest):
             return found
     return None
+
+
+def _with_ahead(text: str, ahead: list[str], draws: Draws) -> str:
+    """The text with all that has to lie ahead in it, in places of their own as long as there are any."""
+    free = draws.order(range(len(text))) if ahead else []
+    for part in ahead:
+        at = min(free.pop() if free else 0, max(0, len(text) - len(part)))
+        text = text[:at] + part + text[at + len(part) :]
+    return text
 
 
 @lru_cache(maxsize=512)
@@ -232,7 +254,8 @@ class _Reader:
         return Chars(self.escape())
 
     def group(self) -> Term | None:
-        around = any(self.take(opening) for opening in ("?=", "?!", "?<=", "?<!"))
+        ahead = self.take("?=")
+        around = ahead or any(self.take(opening) for opening in ("?!", "?<=", "?<!"))
         name = ""
         kept = not self.take("?:") and not around
         if kept and (self.take("?<") or self.take("?P<")):
@@ -243,7 +266,7 @@ class _Reader:
         if not self.take(")"):
             raise ValueError("a group does not end")
         if around:
-            return None
+            return Ahead(what) if ahead else None
         return Group(number, name, what) if kept else what
 
     def class_(self) -> Chars:

@@ -30,10 +30,10 @@ class Plan:
         """Under one part of the schema. True for parts that have no place in the document."""
         if node is self.schema.document:
             return self.schema.valid(value)
-        if self._parts is None:
+        if not self._pointers:
             self._parts = self.schema.parts()
             self._point(self.schema.document, "#")
-        validator = self._parts.get(self._pointers.get(id(node), ""))
+        validator = self._parts.get(self._pointers.get(id(node), "")) if self._parts is not None else None
         return validator is None or validator.is_valid(value)
 
     def height(self, node: Node) -> float:
@@ -77,6 +77,8 @@ class Plan:
         if kinds in ("object", ["object"]):
             properties, rest = node.get("properties", {}), node.get("additionalProperties", True)
             heights += [1 + self.height(properties.get(name, rest)) for name in node.get("required", ())]
+            if node.get("minProperties", 0) > len(properties) and "patternProperties" not in node:
+                heights.append(1 + self.height(rest))
         items = node.get("items", True)
         if kinds in ("array", ["array"]) and node.get("minItems", 0) and not isinstance(items, list):
             heights.append(1 + self.height(items))

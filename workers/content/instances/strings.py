@@ -55,8 +55,9 @@ def drawn(draws: Draws, need: Need, name: str, attempt: int) -> str:
     if text is None:
         text = plausible.string(draws, name)
         text = text if attempt < 2 else f"{text} {draws.between(1, 10 ** min(attempt, 9))}"
-    if fits(text, need):
-        return text
+    for each in (text, text.upper() if need.patterns else text):
+        if fits(each, need):
+            return each
     if need.patterns:
         return drawn_from(draws, need.patterns[attempt % len(need.patterns)], need.shortest, need.longest)
     return _sized(text, need.shortest, need.longest)
@@ -90,5 +91,5 @@ def _sized(text: str, shortest: int, longest: int | None) -> str:
         text = text[:longest]
         text = text.rstrip() if len(text.rstrip()) >= shortest else text.replace(" ", "x")
     while len(text) < shortest:
-        text = f"{text} {_FILLING}"[: max(shortest, 1)]
+        text = f"{text.rstrip()} {_FILLING}"[: max(shortest, 1)]
     return text[:-1] + "." if text.endswith(" ") else text
