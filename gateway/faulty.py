@@ -108,10 +108,10 @@ class Corrupting:
 
 
 def corrupted(body: bytes) -> bytes:
-    """The first JSON object of a body, an event's or the body itself, loses its second half."""
+    """The first JSON object of a body, which is the body or a line of it, loses its second half."""
     start = body.find(b"{")
     if start < 0:
         return body
-    end = body.find(b"\n\n", start)
+    end = body.find(b"\n", start)
     end = len(body) if end < 0 else end
     return body[: (start + end) // 2] + body[end:]
