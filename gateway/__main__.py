@@ -16,7 +16,7 @@ import uvloop
 from gateway.admission import Admission
 from gateway.app import create_app
 from gateway.backgrounds import Backgrounds
-from gateway.protocol import Protocol
+from gateway.protocol import Protocol, SocketProtocol
 from gateway.relay import Relay
 from service import memory, metrics, profiles, settings, tiers, tokenizer
 from service.connection import Client, UnfitRedis, connect, verify
@@ -70,7 +70,7 @@ async def _serve(configuration: Settings) -> None:
         uvicorn.Config(
             create_app(configuration, catalog, admission, relay, queues, stored, backgrounds),
             http=Protocol,
-            ws="websockets-sansio",
+            ws=SocketProtocol,
             ws_max_size=configuration.body_max,
             ws_ping_interval=_PING_EVERY,
             ws_ping_timeout=_PING_EVERY,

@@ -1,14 +1,22 @@
-"""The server's HTTP protocol, but for two things.
+"""The server's protocols, but for a few things.
 
 - Whoever does not speak HTTP gets an error in the dialect, too. What cannot be parsed has no path that could tell
   dialects apart; the answer is OpenAI's.
 - Connections can be ended although something is buffered for them: by answers, and when they have been idle for long.
+- Several frames of a WebSocket go out in one write, without a task that waits for it.
+- A WebSocket hears that the server is to stop, and ends when what it answers has ended. The server would cut it off.
 """
 
+import asyncio
+from collections.abc import Sequence
+
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
 
 from gateway.answers import ABORT, CLOSE
 from gateway.dialects import request_id
+from gateway.frames import DRAINING, PUSH, WRITABLE
 from service.errors import InvalidRequest
 from service.wire.openai_errors import envelope
 
@@ -33,3 +41,33 @@ class Protocol(HttpToolsProtocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.close()
+
+
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """To be given to uvicorn as its `ws`."""
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if self.close_sent:
+            return  # it was no handshake
+        self._draining = asyncio.Event()
+        self.scope["state"] |= {
+            ABORT: self.transport.abort,
+            CLOSE: self.transport.close,
+            PUSH: self._push,
+            WRITABLE: self.writable,
+            DRAINING: self._draining,
+        }
+
+    def shutdown(self) -> None:
+        if self.handshake_complete and not self.close_sent:
+            self._draining.set()
+        else:
+            super().shutdown()
+
+    def _push(self, frames: Sequence[bytes]) -> None:
+        if self.close_sent or self.disconnected or self.transport.is_closing():
+            return  # nobody hears it
+        for frame in frames:
+            self.conn.send_text(frame)
+        self.transport.write(b"".join(self.conn.data_to_send()))

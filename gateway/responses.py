@@ -15,14 +15,14 @@ from gateway.backgrounds import Backgrounds
 from gateway.desk import Desk
 from gateway.dialects import OPENAI
 from gateway.openai_speech import OpenAISpeech
-from gateway.responses_asked import PREFIX, Conversations, Keeper, account_in, ask_of, counted, head_of
+from gateway.responses_asked import PREFIX, Conversations, Keeper, Keeps, account_in, ask_of, counted, head_of
 from service.errors import InvalidRequest, NotFound, ServiceError
 from service.messages import Usage
 from service.stored import Kept, Stored
 from service.wire import openai_embeddings, openai_responses
 from service.wire.gathered import Answer
 from service.wire.openai_responses import ResponsesRequest
-from service.wire.openai_responses_events import Events
+from service.wire.openai_responses_events import Events, Frame, server_sent
 from service.wire.openai_responses_items import Item
 from service.wire.openai_responses_object import Head, response, whole
 
@@ -32,7 +32,7 @@ _PAGE, _PAGE_MAX = 20, 100  # items of a listing
 class ResponsesSpeech(OpenAISpeech):
     """One response outside of a stream. What is answered is kept before."""
 
-    def __init__(self, head: Head, keeper: Keeper, arrived: float) -> None:
+    def __init__(self, head: Head, keeper: Keeps, arrived: float) -> None:
         super().__init__(arrived)
         self._head = head
         self._keeper = keeper
@@ -49,8 +49,8 @@ class ResponsesSpeech(OpenAISpeech):
 class KeptEvents(Events):
     """A stream whose last object is kept before it is sent."""
 
-    def __init__(self, head: Head, keeper: Keeper) -> None:
-        super().__init__(head)
+    def __init__(self, head: Head, keeper: Keeps, frame: Frame = server_sent) -> None:
+        super().__init__(head, frame)
         self._keeper = keeper
 
     def closing(self, usage: Usage) -> bytes:

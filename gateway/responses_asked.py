@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from starlette.requests import HTTPConnection
@@ -107,6 +107,11 @@ def head_of(call: ResponsesRequest, before: Sequence[Item], ticket: Ticket) -> H
 def own_items(call: CountRequest) -> tuple[Item, ...]:
     """The input of a request alone. Raises InvalidRequest."""
     return openai_responses_items.items(call.input if call.input is not None else [])
+
+
+class Keeps(Protocol):
+    def keep(self, told: Mapping[str, Any]) -> None:
+        """Take the object of a response as it is by now."""
 
 
 class Keeper:

@@ -50,6 +50,7 @@ class Settings:
     body_max: int = 32 * 1024 * 1024
     bodies_max: int = 128 * 1024 * 1024  # bodies one gateway holds at once, from their first byte until they are queued
     queue_bytes_max: int = 1024 * 1024 * 1024  # bodies of one pool in Redis, queued and running
+    socket_age_max: float = 3600.0  # a WebSocket that is older has to be opened anew
     stored_ttl: float = 3600.0  # a response can be looked up for so long
     stored_bytes_max: int = 256 * 1024 * 1024  # all responses that are kept; the oldest go first
     mailbox_max: int = 256 * 1024  # undelivered text of one request; beyond: its stream fails

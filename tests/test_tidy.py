@@ -74,6 +74,7 @@ DOORS = {
     "fastapi": {"gateway"},
     "starlette": {"gateway"},
     "uvicorn": {"gateway.__main__", "gateway.protocol", "loadtests"},
+    "websockets": {"gateway.protocol"},
     "prometheus_client": {"service.metric_store"},
     "toktok": {"service.tokenizer"},
     "jsonschema_rs": {"service.schemas"},

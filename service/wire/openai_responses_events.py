@@ -32,6 +32,8 @@ from service.wire.openai_responses_object import (
     whole,
 )
 
+Frame = Callable[[str, bytes], bytes]
+
 _PAD = 16  # bytes; a token and its padding are together a multiple of that
 _TEXT_DELTA = "response.output_text.delta"
 
@@ -57,7 +59,7 @@ class Events:
     def __init__(
         self,
         head: Head,
-        frame: Callable[[str, bytes], bytes] = server_sent,
+        frame: Frame = server_sent,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.answer = Answer()
@@ -240,7 +242,7 @@ def _short(logprob: bytes) -> dict[str, Any]:
     return {"token": told["token"], "logprob": told["logprob"], "top_logprobs": others}
 
 
-def _tails(head: Head, frame: Callable[[str, bytes], bytes]) -> list[bytes]:
+def _tails(head: Head, frame: Frame) -> list[bytes]:
     """What stands behind a piece of 0, 1, ... bytes: padding that looks random, and the end of the event."""
     noise = derived("", 3 * _PAD, head.id).encode()
     pads = (noise[2 * length : 2 * length + _PAD - length] for length in range(_PAD))
