@@ -35,6 +35,8 @@ def test_what_is_said_counts() -> None:
         ("FASTMODE_BODIES_MAX", "1"),
         ("FASTMODE_MAILBOX_PAUSE", "0"),
         ("FASTMODE_LOG_LEVEL", "foo"),
+        ("FASTMODE_CORS_ORIGINS", "example.com"),
+        ("FASTMODE_CORS_ORIGINS", "https://example.com,*"),
         ("FASTMODE_REUSE_PORT", "maybe"),
         ("REDIS_URL", "localhost"),
     ],
