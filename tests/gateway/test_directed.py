@@ -43,7 +43,7 @@ def client(service: Service) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def told(service: Service, client: httpx.Client) -> Fastmode:
     """As the fixture `fastmode`."""
     handle = Fastmode(service.base_url, client)
