@@ -5,7 +5,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -20,6 +19,7 @@ from gateway.desk import Desk
 from gateway.dialects import OPENAI, request_id, spoken
 from gateway.explained import explained
 from gateway.journal import Journal
+from gateway.openapi import Described
 from gateway.relay import Relay
 from gateway.scripted import Director
 from service import figures, metrics, price_list
@@ -43,7 +43,7 @@ def create_app(
     backgrounds: Backgrounds,
 ) -> ASGIApp:
     """The ASGI application. The caller runs `relay`, `stored` and `backgrounds` beside it. Raises RulesError."""
-    app = FastAPI(title="fastmode", docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = Described(admission.profile)
     journal = Journal(settings.journal) if settings.journal else None
     director = Director(settings, catalog.tiers, time.monotonic)
     desk = Desk(settings, admission, relay, queues, director, journal)

@@ -21,7 +21,7 @@ _AT_ONCE = 1000  # notes of one answer
 
 
 def routes(journal: Journal, director: Director, bodies: Bodies) -> APIRouter:
-    router = APIRouter(prefix="/fastmode", dependencies=[Depends(_local)])
+    router = APIRouter(prefix="/fastmode", dependencies=[Depends(_local)], include_in_schema=False)
 
     @router.get("/journal")
     async def read(request: Request) -> Response:

@@ -18,6 +18,9 @@ from service.wire import anthropic_errors, openai_errors
 
 NONE: Mapping[str, str] = MappingProxyType({})
 
+_ANTHROPICS_OWN = ("/v1/messages",)
+_OPENAIS_OWN = ("/v1/chat/", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/tiers", "/v1/prices")
+
 
 class JSON(Response):
     media_type = "application/json"
@@ -94,6 +97,9 @@ def request_id() -> str:
 
 def spoken(scope: Scope) -> Dialect:
     """The dialect of a request: that of its path, and on paths that both have, that of the versioned header."""
-    if scope["path"].startswith("/v1/messages") or any(name == b"anthropic-version" for name, _ in scope["headers"]):
+    path = scope["path"]
+    if path.startswith(_ANTHROPICS_OWN):
         return ANTHROPIC
-    return OPENAI
+    if path.startswith(_OPENAIS_OWN):
+        return OPENAI
+    return ANTHROPIC if any(name == b"anthropic-version" for name, _ in scope["headers"]) else OPENAI
