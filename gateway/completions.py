@@ -60,7 +60,7 @@ def _read(request: Request, strict: bool, body: bytes) -> tuple[tuple[Completion
         service_tier=None,
         turns=openai_completions.turns(call, prompts),
         prompts=tuple(prompt.tokens + suffix for prompt in prompts),
-        max_tokens=openai_completions.TOKENS_DEFAULT if call.max_tokens is None else call.max_tokens,
+        max_tokens=call.limit,
         min_tokens=call.min_tokens or 0,
         ignore_eos=bool(call.ignore_eos),
         stop=call.stops,

@@ -26,6 +26,8 @@ from service.wire.openai_texts import Text, texts
 
 CHOICES_MAX = 128
 TOKENS_DEFAULT = 16
+ECHO_MAX = 524_288  # tokens of prompts in one answer
+LOGPROBS_MAX = 8192  # tokens with log probabilities in one answer: each of them takes microseconds to tell
 _BEGINNING = Text("", 1)  # an empty prompt is the token that ends a document
 
 
@@ -65,11 +67,29 @@ class CompletionRequest(Fields):
         """Choices that are generated for each prompt."""
         return max(self.each, self.best_of or 1)
 
+    @property
+    def limit(self) -> int:
+        return TOKENS_DEFAULT if self.max_tokens is None else self.max_tokens
+
     def prompts(self) -> tuple[Text, ...]:
         """Raises InvalidRequest."""
-        if self.prompt is None:
-            return (_BEGINNING,)
-        return tuple(text if text.tokens else _BEGINNING for text in texts(self.prompt, "prompt", may_be_empty=True))
+        given = texts("" if self.prompt is None else self.prompt, "prompt", may_be_empty=True)
+        found = tuple(text if text.tokens else _BEGINNING for text in given)
+        self._check_volume(found)
+        return found
+
+    def _check_volume(self, prompts: Sequence[Text]) -> None:
+        echoed = self.each * sum(prompt.tokens for prompt in prompts) if self.echo else 0
+        if echoed > ECHO_MAX:
+            raise InvalidRequest(
+                f"Invalid 'echo': {echoed} tokens would be echoed, at most {ECHO_MAX} can.", param="echo"
+            )
+        told = echoed + self.drawn * len(prompts) * self.limit
+        if self.logprobs is not None and told > LOGPROBS_MAX:
+            raise InvalidRequest(
+                f"Invalid 'logprobs': {told} tokens would come with log probabilities, at most {LOGPROBS_MAX} can.",
+                param="logprobs",
+            )
 
     def wish(self) -> Wish:
         return Wish(logprobs=self.logprobs)
