@@ -4,6 +4,7 @@ Rules and words after the errors that the OpenAI API answers with. Knows which p
 a model takes, but for sound and files, which none here does.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
@@ -30,7 +31,9 @@ _PARTS = {
     "user": ("text", "image_url", "input_audio", "file"),
     "assistant": ("text", "refusal"),
 }
-_PICTURED = ("https://", "http://", "data:image/")
+_ADDRESSES = ("https://", "http://")
+_FORMATS = ("png", "jpeg", "jpg", "gif", "webp")
+_DATA = re.compile(r"data:image/([a-z0-9.+-]+);base64,", re.IGNORECASE)
 
 
 class ImageUrl(Fields):
@@ -136,19 +139,20 @@ def check(messages: Sequence[Message]) -> None:
     """Raises InvalidRequest for the first message that cannot stand where it does."""
     for index, message in enumerate(messages):
         field = message.missing()
-        if field is not None:
-            raise missing(f"messages[{index}].{field}")
-        _check_parts(index, message)
-        if message.role == "assistant" and _says_nothing(message):
+        if (field == "content" and field in message.model_fields_set) or _says_nothing(message):
             raise InvalidRequest(
                 "Invalid value for 'content': expected a string, got null.", param=f"messages.[{index}].content"
             )
+        if field is not None:
+            raise missing(f"messages[{index}].{field}")
+        _check_parts(index, message)
     _check_results(messages)
 
 
 def _says_nothing(message: Message) -> bool:
+    """An answer has to consist of something."""
     said = (message.content, message.refusal, message.tool_calls, message.function_call, message.audio)
-    return all(each is None for each in said)
+    return message.role == "assistant" and all(each is None for each in said)
 
 
 def _check_parts(index: int, message: Message) -> None:
@@ -168,12 +172,25 @@ def _check_parts(index: int, message: Message) -> None:
             raise InvalidRequest(
                 f"Invalid content type. {part.type} is only supported by certain models.", param=f"{path}.type"
             )
-        if part.image_url is not None and not part.image_url.url.lower().startswith(_PICTURED):
-            raise InvalidRequest(
-                f"Invalid '{path}.image_url.url'. Expected a valid URL of an image, but got a value with an invalid "
-                "format.",
-                param=f"{path}.image_url.url",
-            )
+        if part.image_url is not None:
+            _check_image(part.image_url.url, f"{path}.image_url.url")
+
+
+def _check_image(url: str, path: str) -> None:
+    """Nothing is fetched, and nothing decoded: only what a URL says of itself is looked at."""
+    data = _DATA.match(url)
+    if data is None and not url.lower().startswith(_ADDRESSES):
+        raise InvalidRequest(
+            f"Invalid '{path}'. Expected a valid URL or an image in base64, but got a value with an invalid format.",
+            param=path,
+        )
+    if data is not None and data[1].lower() not in _FORMATS:
+        raise InvalidRequest(
+            "You uploaded an unsupported image. Please make sure your image has of one the following formats: "
+            "['png', 'jpeg', 'gif', 'webp'].",
+            code="invalid_image_format",
+            param=path,
+        )
 
 
 def _check_results(messages: Sequence[Message]) -> None:

@@ -26,6 +26,7 @@ TOOLS = (
 )
 OPEN = {"type": "object", "properties": {"a": {"type": "string"}}}
 CLOSED = {**OPEN, "required": ["a"], "additionalProperties": False}
+BITMAP = "data:image/bmp;base64,AAAA"
 CALLS = {
     "role": "assistant",
     "tool_calls": [
@@ -69,7 +70,7 @@ def call(**fields: Any) -> openai_chat.ChatRequest:
         ({"messages": [{**USER, "role": "wizard"}]}, "invalid_value", "messages[0].role"),
         ({"messages": [{**USER, "role": {}}]}, "invalid_value", "messages[0].role"),
         ({"messages": [{"role": "user"}]}, "missing_required_parameter", "messages[0].content"),
-        ({"messages": [{**USER, "content": None}]}, "missing_required_parameter", "messages[0].content"),
+        ({"messages": [{**USER, "content": None}]}, "invalid_value", "messages.[0].content"),
         ({"messages": [{**USER, "content": 5}]}, "invalid_type", "messages[0].content"),
         ({"messages": [USER, {**USER, "content": {"str": 1}}]}, "invalid_type", "messages[1].content"),
         ({"messages": [{**USER, "content": ["Hello"]}]}, "invalid_type", "messages[0].content[0]"),
@@ -144,6 +145,16 @@ def call(**fields: Any) -> openai_chat.ChatRequest:
         (
             {"messages": [{**USER, "content": [{"type": "image_url", "image_url": {"url": "file:///a"}}]}]},
             "invalid_value",
+            "messages[0].content[0].image_url.url",
+        ),
+        (
+            {"messages": [{**USER, "content": [{"type": "image_url", "image_url": {"url": "data:image/png,AAAA"}}]}]},
+            "invalid_value",
+            "messages[0].content[0].image_url.url",
+        ),
+        (
+            {"messages": [{**USER, "content": [{"type": "image_url", "image_url": {"url": BITMAP}}]}]},
+            "invalid_image_format",
             "messages[0].content[0].image_url.url",
         ),
         (
