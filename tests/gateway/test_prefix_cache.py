@@ -111,8 +111,8 @@ def test_a_prompt_with_another_image_is_another_prompt(keys: Callable[[str], Ope
         parts = [{"type": "text", "text": "Look: "}, {"type": "image_url", "image_url": {"url": at}}]
         return cached(ask(keys("a"), messages=[{"role": "user", "content": parts}, {"role": "user", "content": text}]))
 
-    assert [look("data:,a"), look("data:,b"), look("data:,a")][:2] == [0, 0]
-    assert look("data:,a") >= 1024
+    assert [look("https://a.test/a.png"), look("https://a.test/b.png"), look("https://a.test/a.png")][:2] == [0, 0]
+    assert look("https://a.test/a.png") >= 1024
 
 
 def test_short_prompts_are_not_kept(keys: Callable[[str], OpenAI]) -> None:
