@@ -36,6 +36,14 @@ def test_check_names_the_key_that_cannot_be(bare_environ: dict[str, str], tmp_pa
     assert "colour" in complaint(fastmode(bare_environ, "check", str(catalog)))
 
 
+def test_check_looks_at_rules_as_well(bare_environ: dict[str, str], tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rules]]\nreply = "yes"\n')
+    assert "1 rules" in fastmode(bare_environ, "check", "--rules", str(rules)).stdout
+    rules.write_text('[[rules]]\nreply = "yes"\ncolour = "red"\n')
+    assert "rules.toml:3: rules.1.colour: unknown key" in complaint(fastmode(bare_environ, "up", "--rules", str(rules)))
+
+
 @pytest.mark.parametrize("command", [["check"], ["tiers", "--catalog"], ["up", "--catalog"]])
 def test_a_catalog_that_is_not_there_is_one_line(bare_environ: dict[str, str], command: list[str]) -> None:
     assert "nowhere.toml" in complaint(fastmode(bare_environ, *command, "nowhere.toml"))

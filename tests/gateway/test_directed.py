@@ -384,6 +384,32 @@ def test_an_answer_tells_how_it_was_served_to_those_who_ask(
     assert (served["x-fastmode-fault"], refused["x-fastmode-fault"]) == ("slow=0.01", "status=418")
 
 
+def test_a_mistake_that_is_asked_for_is_told_and_noted(client: httpx.Client, told: Fastmode) -> None:
+    told.reply(mistake="invalid_json", tools=["read"])
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    body = {
+        "model": "swift",
+        "messages": [{"role": "user", "content": "read a.txt"}],
+        "tools": [{"type": "function", "function": {"name": "read", "parameters": schema}}],
+        "tool_choice": "required",
+    }
+    answer = client.post("/v1/chat/completions", json=body, headers={"x-fastmode-debug": "1"})
+    assert answer.headers["x-fastmode-mistake"] == "invalid_json"
+    entry = only(told)
+    assert entry.mistake == "invalid_json"
+    assert isinstance(entry.calls[0].arguments, str), "what is no JSON is shown as it is"
+
+
+def test_what_waits_behind_a_silence_pauses_its_sequence_and_all_of_it_comes(
+    client: httpx.Client, told: Fastmode
+) -> None:
+    status, _, received, complete = CHAT.ask(
+        client, stream=True, fault="stall=0.5@5", model="burst", max_tokens=5000, ignore_eos=True
+    )
+    assert (status, complete, len(CHAT.pieces(received))) == (200, True, 5000)
+    assert only(told).outcome == "ok"
+
+
 def test_the_journal_keeps_what_came_and_no_keys(client: httpx.Client, told: Fastmode) -> None:
     body = {"model": "swift", "messages": [{"role": "user", "content": "Grüße"}], "max_tokens": 3}
     keys = {"authorization": "Bearer sk-secret", "x-api-key": "sk-secret", "cookie": "sk-secret", "x-my": "own"}
