@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+import quick
 from fleet import Fleet
 from hypothesis import HealthCheck, settings
 from pools import HASTY, IMPATIENT, NARROW, READER, STALL_MAX, SWIFT, catalog
@@ -69,6 +70,13 @@ def steady(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     pools = catalog(tmp_path_factory.mktemp("steady"), SWIFT, NARROW, HASTY, READER)
     with _stacks() as start:
         yield start(catalog=pools, FASTMODE_STALL_MAX=str(STALL_MAX), FASTMODE_KEEPALIVE_EVERY="0.2")
+
+
+@pytest.fixture(scope="session")
+def quick_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where everything is sold that is sold, and nothing takes long. For tests about what is said."""
+    with _stacks() as start:
+        yield start(catalog=quick.catalog(tmp_path_factory.mktemp("quick")), **quick.SETTINGS).base_url
 
 
 @pytest.fixture(scope="session")

@@ -1,16 +1,9 @@
 """The newest official clients find what they expect. Older generations, and LiteLLM: `make conformance`."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import features
 import pytest
-import quick
 from features.anthropic_door import Door as AnthropicDoor
 from features.openai_door import Door as OpenAIDoor
-
-from fastmode.up import Service
 
 OPENAI, ANTHROPIC = features.load("openai"), features.load("anthropic")
 
@@ -20,19 +13,13 @@ def named(feature: features.Feature) -> str:
 
 
 @pytest.fixture(scope="module")
-def url(module_stack: Callable[..., Service], tmp_path_factory: pytest.TempPathFactory) -> str:
-    directory: Path = tmp_path_factory.mktemp("quick")
-    return module_stack(quick.catalog(directory), FASTMODE_KEEPALIVE_EVERY="1").base_url
+def openai_door(quick_url: str) -> OpenAIDoor:
+    return OpenAIDoor(quick_url)
 
 
 @pytest.fixture(scope="module")
-def openai_door(url: str) -> OpenAIDoor:
-    return OpenAIDoor(url)
-
-
-@pytest.fixture(scope="module")
-def anthropic_door(url: str) -> AnthropicDoor:
-    return AnthropicDoor(url)
+def anthropic_door(quick_url: str) -> AnthropicDoor:
+    return AnthropicDoor(quick_url)
 
 
 @pytest.mark.parametrize("feature", OPENAI, ids=named)
@@ -41,5 +28,5 @@ def test_openai(openai_door: OpenAIDoor, feature: features.Feature) -> None:
 
 
 @pytest.mark.parametrize("feature", ANTHROPIC, ids=named)
-def test_anthropic(anthropic_door: Any, feature: features.Feature) -> None:
+def test_anthropic(anthropic_door: AnthropicDoor, feature: features.Feature) -> None:
     feature.check(anthropic_door)

@@ -5,19 +5,15 @@ Bodies are the document's own examples with something else in them. `make confor
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import httpx
 import jsonschema_rs
 import pytest
-import quick
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from fastmode.up import Service
 
 POSTS = (
     "/v1/chat/completions",
@@ -84,9 +80,8 @@ class Described:
 
 
 @pytest.fixture(scope="module")
-def described(module_stack: Callable[..., Service], tmp_path_factory: pytest.TempPathFactory) -> Described:
-    directory: Path = tmp_path_factory.mktemp("quick")
-    return Described(module_stack(quick.catalog(directory)).base_url)
+def described(quick_url: str) -> Described:
+    return Described(quick_url)
 
 
 @st.composite
@@ -94,23 +89,21 @@ def spoilt(draw: st.DrawFn, example: Any, fields: list[str]) -> Any:
     """The example with one to three things in it left out, replaced, or added."""
     body = json.loads(json.dumps(example))
     for _ in range(draw(st.integers(1, 3))):
-        places = list(_places(body))
-        holder, key = (
-            draw(st.sampled_from(places)) if places and draw(st.booleans()) else (body, draw(st.sampled_from(fields)))
-        )
-        if draw(st.integers(0, 4)) or key not in (holder if isinstance(holder, dict) else range(len(holder))):
-            holder[key] = draw(THINGS)
-        else:
+        holder, key = draw(st.sampled_from([*_places(body), *((body, name) for name in fields)]))
+        if key in holder and draw(st.sampled_from((True, False, False, False))):
             del holder[key]
+        else:
+            holder[key] = draw(THINGS)
     return body
 
 
-def _places(value: Any) -> Any:
-    """Every object or list in it, with every key that it has."""
-    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    for key in keys:
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every object in it, with every key that it has."""
+    for key, each in value.items() if isinstance(value, dict) else ():
         yield value, key
-        yield from _places(value[key])
+        yield from _places(each)
+    for each in value if isinstance(value, list) else ():
+        yield from _places(each)
 
 
 @pytest.mark.parametrize("path", POSTS)

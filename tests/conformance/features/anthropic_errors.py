@@ -105,13 +105,13 @@ def statuses_become_the_clients_exceptions(door: Door) -> None:
 @feature
 def clients_retry_what_may_be_retried(door: Door) -> None:
     """The client retries 429 and 529, and not 400"""
-    for fault, retries in (("status=429; retry_after=0.01", 2), ("status=529; retry_after=0.01", 2), ("status=400", 0)):
+    for status, retries in ((429, 1), (529, 1), (400, 0)):
         counted: list[Any] = []
         http = door.library.DefaultHttpxClient(trust_env=False, event_hooks={"request": [counted.append]})
-        client = door.synchronous(max_retries=2, http_client=http)
+        client = door.synchronous(max_retries=1, http_client=http)
         with raises(door.library.APIStatusError):
-            client.messages.create(model=MODEL, messages=HELLO, max_tokens=9, extra_headers={FAULT: fault})
-        assert len(counted) == 1 + retries, (fault, len(counted))
+            client.messages.create(model=MODEL, messages=HELLO, max_tokens=9, extra_headers={FAULT: f"status={status}"})
+        assert len(counted) == 1 + retries, (status, len(counted))
 
 
 @feature

@@ -63,7 +63,7 @@ def on_the_wire_events_are_named_and_none_is_done(door: Door) -> None:
 @feature
 def pings_fill_silences(door: Door) -> None:
     """Before a first token that takes long, the message is opened, and pings come"""
-    answer = _raw(door, headers={FAULT: "slow=2.5"})
+    answer = _raw(door, headers={FAULT: "slow=0.7"})
     names = [name for name, _ in answer.events()]
     first = names.index("content_block_start")
     assert names[0] == "message_start"

@@ -6,7 +6,7 @@ from features import feature
 from features.anthropic_door import HELLO, Door
 from features.raising import raises
 
-OLDER = "claude-opus-4-5"  # takes a budget
+OLDER = "claude-haiku-4-5"  # takes a budget
 ASK: dict[str, Any] = {"model": OLDER, "max_tokens": 6000, "thinking": {"type": "enabled", "budget_tokens": 1024}}
 
 

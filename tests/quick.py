@@ -8,6 +8,8 @@ from pathlib import Path
 
 from service.tiers import SHIPPED
 
+SETTINGS = {"FASTMODE_KEEPALIVE_EVERY": "0.2"}  # s; else a test would wait ten for one
+
 
 def catalog(directory: Path) -> Path:
     """The path of the catalog, written into `directory`."""
