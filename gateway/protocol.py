@@ -10,6 +10,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
@@ -64,6 +65,16 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._draining.set()
         else:
             super().shutdown()
+
+    def keepalive_timeout(self) -> None:
+        """Who does not answer pings may not read either; closing would wait for it."""
+        super().keepalive_timeout()
+        self.transport.abort()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.close":
+            self.loop.call_later(self.close_timeout, self.transport.abort)  # likewise
 
     def _push(self, frames: Sequence[bytes]) -> None:
         if self.close_sent or self.disconnected or self.transport.is_closing():

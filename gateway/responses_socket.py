@@ -47,10 +47,10 @@ _NORMAL, _UNSUPPORTED, _RESTARTS = 1000, 1003, 1012  # RFC 6455, section 7.4.1, 
 
 @dataclass(slots=True)
 class _Lane:
-    """`last` is the response whose conversation is remembered."""
+    """`last` is the response whose conversation is remembered. Where no more frames come, None does."""
 
     name: str | None
-    frames: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(_WAITING_MAX))
+    frames: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(_WAITING_MAX))
     last: str | None = None
 
 
@@ -78,7 +78,6 @@ class _Connection:
         self._conversations = Conversations(stored)
         self._account = account_in(websocket)
         self._lanes: dict[str | None, _Lane] = {}
-        self._tasks: list[asyncio.Task[Any]] = []
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
         self._ending: ServiceError | None = None  # what new requests are told
         self._left = asyncio.Event()
@@ -92,12 +91,12 @@ class _Connection:
             ends = [tasks.create_task(end) for end in (self._read(tasks), self._age(), self._drain())]
             [ended, *_], _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             self._left.set()
-            for task in (*ends, *self._tasks):
-                task.cancel()
+            for end in ends:
+                end.cancel()
+            for lane in self._lanes.values():
+                self._finish(lane)
         for lane in self._lanes.values():
             self._forget(lane)
-            while not lane.frames.empty():
-                self._desk.bodies.give_back(len(lane.frames.get_nowait()))
         if (code := ended.result()) is not None:
             await self._socket.close(code)
 
@@ -152,12 +151,17 @@ class _Connection:
         if len(self._lanes) >= LANES_MAX:
             raise _crowded(f"a connection has at most {LANES_MAX} streams")
         lane = self._lanes[name] = _Lane(name)
-        self._tasks.append(tasks.create_task(self._answer_all(lane)))
+        tasks.create_task(self._answer_all(lane))
         return lane
 
+    def _finish(self, lane: _Lane) -> None:
+        """What waits is not answered any more. What is being answered hears that its client has left."""
+        while not lane.frames.empty():
+            self._desk.bodies.give_back(len(lane.frames.get_nowait() or b""))
+        lane.frames.put_nowait(None)
+
     async def _answer_all(self, lane: _Lane) -> None:
-        while True:
-            frame = await lane.frames.get()
+        while (frame := await lane.frames.get()) is not None:
             async with self._turns:
                 try:
                     await self._answer(lane, frame)

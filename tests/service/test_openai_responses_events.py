@@ -128,7 +128,8 @@ def contents(item: dict[str, Any]) -> dict[str, Any]:
     return {name: item[name] for name in names if name in item}
 
 
-TOKENS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=1, max_size=5)
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+TOKENS = st.lists(WORDS | st.just(""), min_size=1, max_size=5)
 FLUSHES = st.lists(TOKENS, min_size=1, max_size=4)
 CALL = st.builds(Part, st.just("tool_call"), st.sampled_from(["look", "say", CUSTOM]), st.sampled_from(["", "call_1"]))
 SAID = st.builds(
