@@ -106,7 +106,7 @@ class Room:
                 async for part in request.stream():
                     if self._size + len(part) > limit:
                         raise _too_large(limit)
-                    self._take(len(part))
+                    self.hold(len(part))
                     parts.append(part)
         except TimeoutError:
             raise RequestTimeout(f"The request's body was not complete after {_PATIENCE:.0f} seconds.") from None
@@ -114,10 +114,11 @@ class Room:
         parts.clear()
         if coding not in _PLAIN:
             body = await self._bodies.unpack(coding, body)
-            self._take(len(body))
+            self.hold(len(body))
         return body.removeprefix(_BYTE_ORDER_MARK)
 
-    def _take(self, size: int) -> None:
+    def hold(self, size: int) -> None:
+        """Take room for so many bytes more. Raises Contended."""
         self._bodies.take(size)
         self._size += size
 

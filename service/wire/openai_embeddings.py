@@ -20,6 +20,7 @@ from service.wire.openai_errors import missing
 from service.wire.openai_texts import Text, texts
 
 TOGETHER_MAX = 300_000  # tokens of one request
+FLOATS_MAX = 2048 * 1536  # of one answer, as digits: 70 MB; base64 takes a fifth of that
 
 
 class EmbeddingRequest(Fields):
@@ -66,6 +67,17 @@ def check(request: EmbeddingRequest, model: Embedder) -> None:
         raise InvalidRequest(
             f"Invalid value for 'dimensions' = {request.dimensions}. Must be less than or equal to {model.dimensions}.",
             param="dimensions",
+        )
+
+
+def check_volume(request: EmbeddingRequest, model: Embedder, inputs: int) -> None:
+    """Whether the answer can be held. Raises InvalidRequest."""
+    floats = inputs * (request.dimensions or model.dimensions)
+    if request.encoding_format != "base64" and floats > FLOATS_MAX:
+        raise InvalidRequest(
+            f"Invalid 'input': {floats} numbers are too many to be written as digits, at most {FLOATS_MAX} can. Send "
+            "fewer inputs, or ask for 'encoding_format': 'base64'.",
+            param="input",
         )
 
 

@@ -96,6 +96,7 @@ def test_every_input_has_its_vector_in_order(client: OpenAI) -> None:
         ({"input": ["a"] * 2049}, 400, "input"),
         ({"input": "word " * 8193}, 400, "input"),
         ({"input": ["word " * 8000] * 38}, 400, "input"),
+        ({"input": ["a"] * 1025, "model": LARGE}, 400, "input"),
         ({"dimensions": 0}, 400, "dimensions"),
         ({"dimensions": 1537}, 400, "dimensions"),
         ({"dimensions": 8, "model": ADA}, 400, "dimensions"),
