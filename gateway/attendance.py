@@ -51,13 +51,15 @@ class Attendance:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._box.cut:
-            await self._hang_up()
-        self._watcher.cancel()
-        if isinstance(error, Exception):
-            self._exchange.error = self._exchange.error or Broken("The response could not be written.")
-        left = (self.gone or kind is asyncio.CancelledError) and not self._exchange.over
-        await self._exchange.settle("stalled" if self._stalled else "cancelled" if left or self._box.cut else None)
+        try:
+            if self._box.cut:
+                await self._hang_up()
+        finally:  # who serves the connection may end this task as soon as it is cut
+            self._watcher.cancel()
+            if isinstance(error, Exception):
+                self._exchange.error = self._exchange.error or Broken("The response could not be written.")
+            left = (self.gone or kind is asyncio.CancelledError) and not self._exchange.over
+            await self._exchange.settle("stalled" if self._stalled else "cancelled" if left or self._box.cut else None)
 
     async def events(self, at_most: float = float("inf")) -> list[Event]:
         """What has come, or nothing after `at_most` seconds."""

@@ -10,6 +10,8 @@ import httpx
 import pytest
 from conftest import StartService
 from pools import NARROW, SWIFT, Pool, catalog
+from websockets.exceptions import ConnectionClosedError
+from websockets.sync.client import connect
 
 from fastmode.testing import Entry, Fastmode
 from fastmode.up import Service
@@ -163,6 +165,19 @@ def test_what_was_cut_off_has_freed_its_slot(client: httpx.Client, told: Fastmod
     assert cut.usage is not None
     assert cut.usage.completion < 25_000
     assert whole.outcome == "ok"
+
+
+def test_what_was_cut_off_on_a_websocket_is_charged_and_over(service: Service, told: Fastmode) -> None:
+    url = f"{service.base_url.replace('http', 'ws', 1)}/v1/responses"
+    asked = {"type": "response.create", "model": "swift", "input": "Hello", "max_output_tokens": TOKENS}
+    with connect(url, additional_headers={"x-fastmode-fault": "cut@5"}, proxy=None) as websocket:
+        websocket.send(json.dumps(asked))
+        with pytest.raises(ConnectionClosedError):
+            list(websocket)
+    entry = only(told)
+    assert entry.outcome == "cancelled"
+    assert entry.usage is not None
+    assert 5 <= entry.usage.completion <= TOKENS
 
 
 @everywhere
