@@ -82,7 +82,7 @@ class Schema:
         if reference in self.anchors:
             return self.anchors[reference]
         base, _, fragment = reference.partition("#")
-        node: Any = self.anchors.get(base, self.document) if base else self.document
+        node: Any = self._base(base) if base else self.document
         try:
             for step in unquote(fragment).split("/")[1:] if fragment.startswith("/") else ():
                 key = step.replace("~1", "/").replace("~0", "~")
@@ -92,6 +92,14 @@ class Schema:
         if (fragment and not fragment.startswith("/")) or not isinstance(node, dict | bool):
             raise InvalidSchema(f"the reference {reference!r} leads to no schema")
         return node
+
+    def _base(self, name: str) -> Node:
+        """The part of the document that has the name, which may be a relative one. Raises InvalidSchema."""
+        tail = f"/{name.removeprefix('./').removeprefix('/')}"
+        for known, node in self.anchors.items():
+            if known.removesuffix("#") == name or (":" not in name and known.removesuffix("#").endswith(tail)):
+                return node
+        raise InvalidSchema(f"the reference {name!r} leads out of the schema")
 
 
 @lru_cache(maxsize=512)

@@ -95,6 +95,7 @@ _SAME = {
     "output": "answer", "result": "answer", "response": "answer", "timezone": "timezone", "tz": "timezone",
     "mode": "type", "level": "priority", "organization": "company", "regex": "pattern", "justification": "reason",
 }  # fmt: skip
+_FOLDERS = frozenset({"directory", "dir", "folder", "cwd", "workdir", "root"})
 _WORDS_OF_NOTHING = ("alpha", "beta", "gamma", "delta", "sample", "basic", "north", "river", "amber", "cedar")
 
 _NUMBERS: dict[str, tuple[float, float]] = {
@@ -155,7 +156,9 @@ def offers(name: str, hints: Hints) -> Sequence[str]:
     if what == "email":
         return (*facts, *hints.emails)
     if what == "path":
-        return (*facts, *hints.paths, *hints.quoted)
+        folder = not _FOLDERS.isdisjoint(words(name))
+        paths = [path for path in hints.paths if not folder or "." not in path.rpartition("/")[2]]
+        return (*facts, *paths, *hints.quoted)
     if what == "date":
         return (*facts, *hints.dates)
     if what == "command":

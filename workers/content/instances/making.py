@@ -15,13 +15,14 @@ from workers.content import plausible
 from workers.content.draws import Draws
 from workers.content.hints import Hints, key
 from workers.content.instances import numbers, strings
-from workers.content.instances.needs import Dead, Need, same
+from workers.content.instances.needs import TYPES, Dead, Need, same
 from workers.content.instances.plans import Plan
 
 FUEL = 3_000  # attempts at values and alternatives, for one answer
 DEPTH_MAX = 48
 _SHALLOW = 3  # levels with members and items beyond the necessary
 _TRIES = 5
+_TRUE = 0.3  # of the flags about which nothing is said
 _OPTIONAL = 0.3  # of the members that need not be there
 _OPTIONAL_MEAN = 4  # of them, however many there are
 _ITEMS_MAX = 1_000
@@ -69,7 +70,7 @@ class Maker:
         for attempt in range(variety, variety + _TRIES):
             self._spend()
             try:
-                need = self._need(nodes)
+                need = self._need(nodes, name)
                 value = self._of(need, name, attempt)
             except Dead as reason:
                 dead = reason if reason.args[0].startswith("at ") else Dead(f"at {self._where()}, {reason}")
@@ -87,16 +88,16 @@ class Maker:
     def _where(self) -> str:
         return "/" + "/".join(self._path) if self._path else "the root"
 
-    def _need(self, nodes: Sequence[Node]) -> Need:
+    def _need(self, nodes: Sequence[Node], name: str) -> Need:
         need = Need(self._plan.schema)
         for node in nodes:
             need.add(node)
         while need.choices:
-            need = self._choose(need, need.choices.pop())
+            need = self._choose(need, need.choices.pop(), key(name) in self._hints.facts)
         return need
 
-    def _choose(self, need: Need, options: list[Node]) -> Need:
-        for option in self._ordered(options):
+    def _choose(self, need: Need, options: list[Node], known: bool) -> Need:
+        for option in self._ordered(options, known):
             self._spend()
             chosen = _copy(need)
             try:
@@ -110,19 +111,22 @@ class Maker:
             return chosen
         raise Dead("none of its alternatives is possible")
 
-    def _ordered(self, options: list[Node]) -> list[Node]:
-        """The order in which alternatives are tried: deep in a value, those that end it soonest come first."""
+    def _ordered(self, options: list[Node], known: bool) -> list[Node]:
+        """The order in which alternatives are tried: deep in a value, those that end it soonest come first.
+
+        Nothing comes last where something is known, and mostly otherwise.
+        """
         order = self._draws.order(options)
         if self._plan.recursive and len(self._path) >= _SHALLOW:
             return sorted(order, key=self._plan.height)
-        if not self._draws.chance(0.1):
+        if known or not self._draws.chance(0.1):
             order.sort(key=lambda node: isinstance(node, dict) and node.get("type") == "null")
         return order
 
     def _of(self, need: Need, name: str, attempt: int) -> Any:
         if need.values is not None:
             return self._enumerated(need, attempt)
-        kinds = need.kinds()
+        kinds = need.kinds() if need.types is not None or attempt < 2 else list(TYPES)
         if len(kinds) > 1:
             likely_null = attempt > 1 or self._draws.chance(0.1)
             kinds = kinds if likely_null else [each for each in kinds if each != "null"]
@@ -196,7 +200,7 @@ class Maker:
 
     def _boolean(self, need: Need, name: str) -> bool:
         offers = [self._hints.facts.get(key(name)), *self._samples(need)]
-        return next((each for each in offers if isinstance(each, bool)), self._draws.chance(0.5))
+        return next((each for each in offers if isinstance(each, bool)), self._draws.chance(_TRUE))
 
     def _array(self, need: Need, name: str) -> list[Any]:
         name = name[:-1] if name.endswith("s") and not name.endswith("ss") else name

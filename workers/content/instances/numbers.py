@@ -7,6 +7,7 @@ from workers.content.draws import Draws
 from workers.content.instances.needs import Dead, Need
 
 Number = int | float
+_COARSE = 8  # a range as wide as that is drawn from in whole numbers
 _REACH = 10  # steps from a bound, where nothing says how far to go
 
 
@@ -70,7 +71,7 @@ def _between(draws: Draws, need: Need, first: Fraction, last: Fraction) -> Fract
         return None
     width = last - first
     at = first + width * Fraction(str(round(draws.share(), 4)))
-    for digits in (1, 2, 4, 8, 15):
+    for digits in (0 if width >= _COARSE else 1, 2, 4, 8, 15):
         rounded = round(at, digits)
         if _within(rounded, need) and first <= rounded <= last:
             return rounded
