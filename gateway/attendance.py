@@ -54,7 +54,7 @@ class Attendance:
         try:
             if self._box.cut:
                 await self._hang_up()
-        finally:  # who serves the connection may end this task as soon as it is cut
+        finally:  # also where this task is ended while it waits
             self._watcher.cancel()
             if isinstance(error, Exception):
                 self._exchange.error = self._exchange.error or Broken("The response could not be written.")
