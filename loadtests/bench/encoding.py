@@ -6,6 +6,7 @@ where tokens come slower than workers coalesce them (10 ms), and ten at a thousa
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import cycle
 from typing import Protocol
 
 from loadtests.bench.report import Aim, Figure, Sheet
@@ -22,7 +23,13 @@ from service.wire import (
 
 _MODEL = "gpt-5.3-codex"
 _JOB = "chatcmpl-" + "0" * 29
-_PIECES = [b" engines", b" of", b" a", b" fleet", b",", b" which", b" have", b" to", b" be", b" scheduled"]
+_WORDS = [b" engines", b" of", b" a", b" fleet", b",", b" which", b" have", b" to", b" be", b" scheduled"]
+# Of the input of a call, as agents' are: a path, and some code.
+_INPUT = [b' \\"', b"file", b"_path", b'\\":', b' \\"', b"src", b"/", b"main", b".py", b'\\",']
+_INPUT += [b' \\"', b"new", b"_string", b'\\":', b' \\"', b"   ", b" engine", b" =", b" Engine", b"(pool"]
+_INPUT += [b",", b" start", b"=", b"clock", b"())", b"\\\\n", b"   ", b" while", b" engine", b".busy"]
+_INPUT += [b"():", b"\\\\n", b"       ", b" await", b" sleep", b"(engine", b".next", b"_event", b"())", b"\\\\n"]
+_INPUT += [b"   ", b" return", b" engine", b".adv", b"ance", b"(clock", b"())", b"\\\\n", b"\\\\n", b'\\",']
 _ROUNDS = 25
 _TOKENS = 4_000  # of one round
 _RATIO_MAX = 2.0
@@ -86,15 +93,17 @@ def _sheet(kind: str, part: Part, tokens: int) -> Sheet:
 
 def _costs(part: Part, tokens: int) -> dict[str, float]:
     """Seconds per token of each surface."""
-    text = b"\n".join(_PIECES[:tokens])
-    deltas = [Delta(_JOB, 1, 0, offset, tokens, text) for offset in range(tokens, _TOKENS + 1, tokens)]
+    pieces = _WORDS if part.kind == "text" else _INPUT
+    texts = [b"\n".join(pieces[at : at + tokens]) for at in range(0, len(pieces), tokens)]
+    offsets = range(tokens, _TOKENS + 1, tokens)
+    deltas = [Delta(_JOB, 1, 0, offset, tokens, text) for offset, text in zip(offsets, cycle(texts), strict=False)]
     surfaces = {name: make for name, make in SURFACES.items() if part.kind == "text" or name != "completions"}
     least = dict.fromkeys(surfaces, float("inf"))
     for _ in range(_ROUNDS):
         for surface, make in surfaces.items():
             encoder = make()
             encoder.opening(Usage(prompt=1))
-            encoder.delta(Delta(_JOB, 1, 0, 0, tokens, text, part=part))
+            encoder.delta(Delta(_JOB, 1, 0, 0, tokens, texts[0], part=part))
             least[surface] = min(least[surface], _timed(encoder, deltas) / _TOKENS)
     return least
 

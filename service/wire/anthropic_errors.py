@@ -1,7 +1,8 @@
 """The error envelope of the Anthropic dialect, and what is wrong with a body in its words.
 
 {"type": "error", "error": {type, message, details?}, "request_id"}. Types by status after the errors page of
-Anthropic's API documentation. A fault's path is made of names, indices and tags: `messages.0.content.1.text.text: Field required`.
+Anthropic's API documentation. A fault's path is made of names, indices and tags:
+`messages.0.content.1.text.text: Field required`.
 """
 
 from typing import Any

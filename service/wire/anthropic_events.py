@@ -53,8 +53,16 @@ class Events:
 
     def delta(self, delta: Delta) -> bytes:
         """One event for each token with text; what begins and ends a block around them."""
-        if self._plain and delta.part is None and delta.finish is None:
-            return self._tokens(delta.text)
+        if delta.part is None and delta.finish is None:
+            text = delta.text
+            if self._plain:
+                if delta.count == 1:  # at the highest speeds nearly every time
+                    return self._before + text + self._after if text else b""
+                return self._tokens(text)
+            bursts = self._bursts
+            if bursts is not None:
+                out = bursts.add(text)
+                return self._tokens(out) if out else out
         return b"" if self._head.prewarm else self._turn(delta)
 
     def keepalive(self) -> bytes:
@@ -84,7 +92,7 @@ class Events:
     def _tokens(self, text: bytes) -> bytes:
         if not text:
             return b""
-        if b"\n\n" in text or text[0] == 10 or text[-1] == 10:  # some tokens have no text
+        if text[0] == 10 or text[-1] == 10 or text.find(b"\n\n") >= 0:  # some tokens have no text
             text = b"\n".join(filter(None, text.split(b"\n")))
             if not text:
                 return b""

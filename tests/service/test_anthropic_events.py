@@ -185,6 +185,13 @@ def test_values_of_an_input_go_out_whole_unless_the_tool_is_eager(
     assert bursts.rest() == b""
 
 
+def test_a_backslash_that_is_escaped_escapes_nothing() -> None:
+    bursts = Bursts()
+    out = [bursts.add(escaped(piece)) for piece in ('{"a":', '"b', '"', ",", ' "c": "\\\\', '"', ', "d": 1}')]
+    assert [bool(piece) for piece in out] == [False, False, False, True, False, False, True]
+    assert bursts.rest() == b""
+
+
 def complete_values(text: str) -> dict[str, Any]:
     """What has ended in the beginning of an object: all of it, or what a comma follows."""
     for end in range(len(text), 0, -1):
