@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+_NEWLINE = 10
+
 
 class Frame:
     """Events that differ in their text alone, and in what hides how long that is.
@@ -20,10 +22,12 @@ class Frame:
 
     def around(self, text: bytes, count: int) -> bytes:
         """The events of `count` tokens with text as service.messages.Delta has it; pieces without text have none."""
-        if count > 1 and (b"\n\n" in text or text[:1] == b"\n" or text[-1:] == b"\n"):
-            text = b"\n".join(filter(None, text.split(b"\n")))
         if not text:
             return b""
+        if count > 1 and (text.find(b"\n\n") >= 0 or text[0] == _NEWLINE or text[-1] == _NEWLINE):
+            text = b"\n".join(filter(None, text.split(b"\n")))
+            if not text:
+                return b""
         tail = len(text) % len(self.tails)
         if count > 1:
             text = text.replace(b"\n", self._between[tail])
