@@ -142,7 +142,7 @@ def test_things_that_one_call_can_take_get_one_call() -> None:
 
 
 @given(st.sampled_from(sorted(TOOLS)), st.text(max_size=60), st.integers(0, 2**32), st.integers(0, 40))
-@settings(max_examples=120)
+@settings(max_examples=80)
 def test_arguments_are_valid_and_counted_exactly(name: str, message: str, seed: int, reasoning: int) -> None:
     made = tool(name)
     wish = Wish(tools=(made,), tool_choice="required", reasoning=reasoning)
