@@ -95,6 +95,8 @@ async def _serve(configuration: Settings) -> None:
         ]
         await relay.first_connected(at_most=configuration.redis_timeout)  # others may serve the port already
         await server.serve(sockets=[listener])
+        await backgrounds.ended(at_most=configuration.grace + 2 * _LAST_WORDS)
+        await stored.write(at_most=_LAST_WORDS)
         for task in beside:
             task.cancel()
     with contextlib.suppress(Unavailable):

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -15,15 +15,15 @@ from gateway.backgrounds import Backgrounds
 from gateway.desk import Desk
 from gateway.dialects import OPENAI
 from gateway.openai_speech import OpenAISpeech
-from gateway.responses_asked import PREFIX, Conversations, Keeper, Keeps, account_in, ask_of, counted, head_of
-from service.errors import InvalidRequest, NotFound, ServiceError
+from gateway.responses_asked import Conversations, Keeper, Keeps, Said, account_in, ask_of, counted, head_of
+from service.errors import InvalidRequest, NotFound
 from service.messages import Usage
 from service.stored import Kept, Stored
 from service.wire import openai_embeddings, openai_responses
 from service.wire.gathered import Answer
 from service.wire.openai_responses import ResponsesRequest
 from service.wire.openai_responses_events import Events, Frame, server_sent
-from service.wire.openai_responses_items import Item
+from service.wire.openai_responses_ids import PREFIX
 from service.wire.openai_responses_object import Head, response, whole
 
 _PAGE, _PAGE_MAX = 20, 100  # items of a listing
@@ -53,13 +53,9 @@ class KeptEvents(Events):
         super().__init__(head, frame)
         self._keeper = keeper
 
-    def closing(self, usage: Usage) -> bytes:
-        self._keeper.keep(self.whole(usage))
-        return super().closing(usage)
-
-    def failure(self, error: ServiceError) -> bytes:
-        self._keeper.keep(self.ended("failed", None, error))
-        return super().failure(error)
+    def _last(self, told: dict[str, Any]) -> bytes:
+        self._keeper.keep(told)
+        return super()._last(told)
 
 
 def routes(desk: Desk, stored: Stored, backgrounds: Backgrounds) -> APIRouter:
@@ -70,16 +66,16 @@ def routes(desk: Desk, stored: Stored, backgrounds: Backgrounds) -> APIRouter:
     async def create(request: Request) -> Response:
         arrived = asyncio.get_running_loop().time()
         account = account_in(request)
-        before: tuple[Item, ...] = ()
+        said = Said((), ())
 
         async def ask(call: ResponsesRequest) -> Ask:
-            nonlocal before
-            before = await conversations.before(call.previous_response_id, account)
-            return ask_of(call, before, account)
+            nonlocal said
+            said = await conversations.read(call, account)
+            return ask_of(call, said, account)
 
         call, exchange = await desk.take_after(request, _parse, ask, PREFIX)
-        head = head_of(call, before, exchange.ticket)
-        keeper = Keeper(stored, call, account)
+        head = head_of(call, said, exchange.ticket)
+        keeper = Keeper(stored, call, said, exchange.ticket)
         if call.background and not call.stream:
             queued = response(head, "queued")
             keeper.keep(queued)
@@ -94,19 +90,20 @@ def routes(desk: Desk, stored: Stored, backgrounds: Backgrounds) -> APIRouter:
     async def input_tokens(request: Request) -> Response:
         account = account_in(request)
         call = await desk.read(request, openai_responses.parse_count)
-        before = await conversations.before(call.previous_response_id, account)
-        ask = counted(call, before, account, next(iter(desk.admission.profile.catalog.models)))
+        said = await conversations.read(call, account)
+        ask = counted(call, said, account, next(iter(desk.admission.profile.catalog.models)))
         count = await desk.admission.count(ask)
         return OPENAI.answer({"object": "response.input_tokens", "input_tokens": count})
 
     @router.get("/v1/responses/{name}")
     async def retrieve(name: str, request: Request) -> Response:
-        return OPENAI.answer((await _find(stored, name, request)).response)
+        kept = await _find(stored, name, request)
+        return OPENAI.answer((await backgrounds.settled(kept)).response)
 
     @router.get("/v1/responses/{name}/input_items")
     async def input_items(name: str, request: Request) -> Response:
         kept = await _find(stored, name, request)
-        return OPENAI.answer(_page(name, orjson.loads(kept.items), request.query_params))
+        return OPENAI.answer(_page(orjson.loads(kept.items), request.query_params))
 
     @router.delete("/v1/responses/{name}")
     async def delete(name: str, request: Request) -> Response:
@@ -136,21 +133,20 @@ async def _find(stored: Stored, name: str, request: Request) -> Kept:
     return kept
 
 
-def _page(name: str, items: Sequence[Any], query: Mapping[str, str]) -> dict[str, Any]:
+def _page(items: list[Any], query: Mapping[str, str]) -> dict[str, Any]:
     """Some of the input of a response, the last first unless asked otherwise."""
-    named = [{"id": f"{PREFIX}{name.removeprefix(PREFIX)}_{index}", **item} for index, item in enumerate(items)]
     if query.get("order", "desc") != "asc":
-        named.reverse()
+        items.reverse()
     limit = query.get("limit", "")
     size = min(max(int(limit), 1), _PAGE_MAX) if limit.isascii() and limit.isdecimal() else _PAGE
-    ids = [item["id"] for item in named]
+    ids = [item["id"] for item in items]
     after = query.get("after")
     start = ids.index(after) + 1 if after in ids else 0
-    page = named[start : start + size]
+    page = items[start : start + size]
     return {
         "object": "list",
         "data": page,
         "first_id": page[0]["id"] if page else None,
         "last_id": page[-1]["id"] if page else None,
-        "has_more": start + size < len(named),
+        "has_more": start + size < len(items),
     }

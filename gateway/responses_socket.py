@@ -26,7 +26,7 @@ from gateway.dialects import OPENAI, request_id
 from gateway.frames import DRAINING, Frames
 from gateway.remembered import Remembered
 from gateway.responses import KeptEvents, ResponsesSpeech
-from gateway.responses_asked import PREFIX, Conversations, Keeper, account_in, ask_of, head_of, own_items
+from gateway.responses_asked import Conversations, Keeper, Said, account_in, ask_of, head_of
 from service import metrics
 from service.errors import Broken, Contended, InvalidRequest, ServiceError, Unavailable
 from service.messages import Usage
@@ -34,6 +34,7 @@ from service.stored import Stored
 from service.wire import openai_embeddings, openai_responses, openai_responses_frames
 from service.wire.openai_responses import ResponsesRequest
 from service.wire.openai_responses_events import Events, bare
+from service.wire.openai_responses_ids import PREFIX
 from service.wire.openai_responses_items import Item
 
 log = logging.getLogger(__name__)
@@ -180,8 +181,8 @@ class _Connection:
         try:
             async with self._desk.bodies.turn(frame):
                 call = await parsed(frame, _parse)
-                before = await self._before(call)
-                ask = ask_of(call, before, self._account)
+                said = await self._conversations.read(call, self._account, self._before(call))
+                ask = ask_of(call, said, self._account)
                 if call.generate is False:
                     ticket = await self._desk.admission.admit(ask, PREFIX)
                 else:
@@ -194,8 +195,8 @@ class _Connection:
             return
         finally:
             self._desk.bodies.give_back(len(frame))
-        head = head_of(call, before, ticket)
-        keeper = _LaneKeeper(self, lane, (*before, *own_items(call)), Keeper(self._stored, call, self._account))
+        head = head_of(call, said, ticket)
+        keeper = _LaneKeeper(self, lane, said, Keeper(self._stored, call, said, ticket))
         if call.generate is False:
             await frames.say(_led(KeptEvents(head, keeper, bare)))
         else:
@@ -204,13 +205,13 @@ class _Connection:
             if lane.last != head.id:
                 self._evict(call.previous_response_id)
 
-    async def _before(self, call: ResponsesRequest) -> tuple[Item, ...]:
+    def _before(self, call: ResponsesRequest) -> tuple[Item, ...] | None:
+        """What came before a request, if it is remembered."""
         name = call.previous_response_id
-        if name is not None and any(lane.last == name for lane in self._lanes.values()):
-            items = self._remembered.find(name)
-            if items is not None:
-                return tuple(orjson.loads(items))
-        return await self._conversations.before(name, self._account)
+        if name is None or all(lane.last != name for lane in self._lanes.values()):
+            return None
+        items = self._remembered.find(name)
+        return None if items is None else tuple(orjson.loads(items))
 
     def remember(self, lane: _Lane, name: str, items: bytes) -> None:
         """The conversation that a lane's next request may go on with."""
@@ -236,7 +237,7 @@ class _Connection:
 class _LaneKeeper:
     """Keeps a response as it is kept over HTTP, and its conversation for the lane's next request."""
 
-    def __init__(self, connection: _Connection, lane: _Lane, said: tuple[Item, ...], keeper: Keeper) -> None:
+    def __init__(self, connection: _Connection, lane: _Lane, said: Said, keeper: Keeper) -> None:
         self._connection = connection
         self._lane = lane
         self._said = said
@@ -245,7 +246,7 @@ class _LaneKeeper:
     def keep(self, told: Mapping[str, Any]) -> None:
         self._keeper.keep(told)
         if told["status"] in ("completed", "incomplete"):
-            self._connection.remember(self._lane, told["id"], orjson.dumps([*self._said, *told["output"]]))
+            self._connection.remember(self._lane, told["id"], orjson.dumps([*self._said.items, *told["output"]]))
 
 
 def _led(events: Events) -> bytes:

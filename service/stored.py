@@ -11,12 +11,14 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from importlib.resources import files
 
 import msgspec
 
 from service.connection import Client
 from service.errors import Unavailable
+from service.replies import gone
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ class Kept(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     previous: str | None = None
     background: bool = False
     over: bool = True  # nothing will change any more
+    gateway: str = ""  # that runs it
 
     @property
     def size(self) -> int:
@@ -58,7 +61,8 @@ class Stored:
         self._waiting: OrderedDict[str, Kept] = OrderedDict()
         self._size = 0
         self._woken = asyncio.Event()
-        self._shelve = redis.register_script((files("service") / "lua" / "shelve.lua").read_text())
+        self._writing = asyncio.Lock()  # a record that is removed must not be written afterwards
+        self._shelve, self._unshelve = (redis.register_script(_source(name)) for name in ("shelve", "unshelve"))
 
     def put(self, kept: Kept) -> None:
         """Keep a record, in place of one of that id. Returns at once; it is found from here on."""
@@ -81,9 +85,20 @@ class Stored:
 
     async def remove(self, kept: Kept) -> None:
         """Raises Unavailable when Redis does not answer."""
-        self._forget(kept.id)
-        async with self._redis.answered():
-            await self._redis.delete(_key(kept.id))
+        async with self._writing:
+            self._forget(kept.id)
+            async with self._redis.answered():
+                await self._unshelve(keys=[_key(kept.id), _INDEX])
+
+    async def is_orphaned(self, kept: Kept) -> bool:
+        """The gateway that ran it is gone. Raises Unavailable when Redis does not answer."""
+        return not kept.over and bool(await gone(self._redis, [kept.gateway]))
+
+    async def write(self, at_most: float) -> None:
+        """What still waits, as far as it goes in so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most):
+                await self._write_all()
 
     async def cancel(self, name: str) -> None:
         """Ask whoever runs a response to stop. Raises Unavailable when Redis does not answer."""
@@ -103,14 +118,19 @@ class Stored:
 
     async def _write_all(self) -> None:
         while self._waiting:
-            kept = next(iter(self._waiting.values()))
             try:
-                await self._write(kept)
+                async with self._writing:
+                    await self._write_first()
             except Unavailable:
                 await asyncio.sleep(_RETRY)
-            else:
-                if self._waiting.get(kept.id) is kept:
-                    self._forget(kept.id)
+
+    async def _write_first(self) -> None:
+        kept = next(iter(self._waiting.values()), None)
+        if kept is None:
+            return
+        await self._write(kept)
+        if self._waiting.get(kept.id) is kept:
+            self._forget(kept.id)
 
     async def _write(self, kept: Kept) -> None:
         keys = [_key(kept.id), _INDEX]
@@ -133,6 +153,10 @@ class Stored:
         kept = self._waiting.pop(name, None)
         if kept is not None:
             self._size -= kept.size
+
+
+def _source(script: str) -> str:
+    return (files("service") / "lua" / f"{script}.lua").read_text()
 
 
 def _key(name: str) -> str:

@@ -173,10 +173,10 @@ def _check_parts(index: int, message: Message) -> None:
                 f"Invalid content type. {part.type} is only supported by certain models.", param=f"{path}.type"
             )
         if part.image_url is not None:
-            _check_image(part.image_url.url, f"{path}.image_url.url")
+            check_image(part.image_url.url, f"{path}.image_url.url")
 
 
-def _check_image(url: str, path: str) -> None:
+def check_image(url: str, path: str) -> None:
     """Nothing is fetched, and nothing decoded: only what a URL says of itself is looked at."""
     data = _DATA.match(url)
     if data is None and not url.lower().startswith(_ADDRESSES):

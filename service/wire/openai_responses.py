@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from service.errors import InvalidRequest
-from service.messages import Tool, Wish
+from service.messages import Wish
 from service.wire import openai_responses_items, openai_responses_tools
 from service.wire.openai_body import BOUNDED, Fields, as_json, as_text, read
 from service.wire.openai_chat import REASONING, VERBOSITY, Effort
@@ -152,15 +152,18 @@ def _check(request: ResponsesRequest) -> None:
         raise InvalidRequest("Background mode requires 'store' to be true.", param="background")
 
 
-def conversation(request: CountRequest, before: Sequence[Item]) -> tuple[Item, ...]:
-    """All that is to be read: instructions, what came before, the input. Raises InvalidRequest."""
-    own = openai_responses_items.items(request.input if request.input is not None else [])
-    whole = (*before, *own)
-    openai_responses_items.check_results(whole)
+def own_items(request: CountRequest) -> tuple[Item, ...]:
+    """The input of a request alone. Raises InvalidRequest."""
+    return openai_responses_items.items(request.input if request.input is not None else [])
+
+
+def conversation(request: CountRequest, items: Sequence[Item]) -> tuple[Item, ...]:
+    """All that is to be read: instructions, and all items, in order. Raises InvalidRequest."""
+    openai_responses_items.check_results(items)
     if request.instructions is None:
-        return whole
+        return tuple(items)
     words = {"type": "input_text", "text": request.instructions}
-    return ({"type": "message", "role": "developer", "content": [words]}, *whole)
+    return ({"type": "message", "role": "developer", "content": [words]}, *items)
 
 
 def tool_documents(request: CountRequest, items: Sequence[Item]) -> list[Any]:
@@ -176,7 +179,9 @@ def tool_text(documents: Sequence[Any]) -> str:
 
 def wish(request: ResponsesRequest, documents: Sequence[Any]) -> Wish:
     """How the answer is to look. Raises InvalidRequest."""
-    tools, mode = openai_responses_tools.chosen(_offered(documents), request.tool_choice)
+    tools, mode = openai_responses_tools.chosen(
+        openai_responses_tools.offered(documents), request.tool_choice, others=bool(documents)
+    )
     form = (request.text and request.text.format) or Format(schema=None)
     return Wish(
         tools=tools,
@@ -187,10 +192,6 @@ def wish(request: ResponsesRequest, documents: Sequence[Any]) -> Wish:
         reasoning=request.reasoning.tokens if request.reasoning else 0,
         logprobs=_logprobs(request),
     )
-
-
-def _offered(documents: Sequence[Any]) -> tuple[Tool, ...]:
-    return openai_responses_tools.offered(documents)
 
 
 def _logprobs(request: ResponsesRequest) -> int | None:
@@ -242,6 +243,7 @@ def echo(request: ResponsesRequest) -> Mapping[str, Any]:
         "parallel_tool_calls": request.parallel_tool_calls is not False,
         "previous_response_id": request.previous_response_id,
         "prompt_cache_key": request.prompt_cache_key,
+        "prompt_cache_options": request.prompt_cache_options,
         "prompt_cache_retention": request.prompt_cache_retention,
         "reasoning": {
             "effort": request.reasoning.effort if request.reasoning else None,

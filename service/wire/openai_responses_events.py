@@ -94,15 +94,13 @@ class Events:
 
     def closing(self, usage: Usage) -> bytes:
         """What follows when the answer has ended."""
-        events = self._close()
-        told = self.whole(usage)
-        return events + self._event(f"response.{told['status']}", response=told)
+        return self._close() + self._last(self.whole(usage))
 
     def failure(self, error: ServiceError) -> bytes:
         """A stream that cannot be completed says so, as an error and as a response that has failed."""
         words = {"code": error.code or code(error), "message": error.message, "param": error.param}
         events = self._event("error", error={"type": type_of(error), **words}, **words)
-        return events + self._event("response.failed", response=self.ended("failed", None, error))
+        return events + self._last(self.ended("failed", None, error))
 
     def whole(self, usage: Usage) -> dict[str, Any]:
         """The response that has come to its end."""
@@ -113,6 +111,10 @@ class Events:
         """The response with what has come of it."""
         self._catch_up()
         return response(self._head, status, items(self._head, self.answer), usage, error=error)
+
+    def _last(self, told: dict[str, Any]) -> bytes:
+        """The event that says what has become of it all."""
+        return self._event(f"response.{told['status']}", response=told)
 
     def _is_text(self) -> bool:
         return self._open is not None and self._open.part.kind == "text"

@@ -15,6 +15,7 @@ from service.errors import InvalidRequest
 from service.messages import Turn
 from service.wire.openai_body import as_text
 from service.wire.openai_errors import missing
+from service.wire.openai_messages import check_image
 
 Item = Mapping[str, Any]
 
@@ -23,6 +24,7 @@ _TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "summary_
 _IMAGE, _FILE = "input_image", "input_file"
 _CALLS = ("function_call", "custom_tool_call")
 _UNREAD = ("reasoning", "additional_tools", "compaction_trigger")
+REFERENCE = "item_reference"
 
 
 def items(given: str | Sequence[Any], param: str = "input") -> tuple[Item, ...]:
@@ -45,19 +47,21 @@ def images(conversation: Sequence[Item]) -> tuple[tuple[bytes, ...], ...]:
 
 def check_results(conversation: Sequence[Item]) -> None:
     """Each result is one of a call before it, and no call goes without. Raises InvalidRequest."""
-    called: dict[str, None] = {}
+    called: dict[str, bool] = {}  # whether somebody has to answer it
     answered: set[str] = set()
     for index, item in enumerate(conversation):
         call = item.get("call_id")
-        if item["type"] in _CALLS and isinstance(call, str):
-            called[call] = None
-        elif _is_result(item) and isinstance(call, str):
-            if call not in called:
-                raise InvalidRequest(
-                    f"No tool call found for {_words(item)} with call_id {call[:100]}.", param=f"input[{index}].call_id"
-                )
+        if not isinstance(call, str):
+            continue
+        if not _is_result(item):
+            called[call] = item["type"] in _CALLS
+        elif call not in called:
+            raise InvalidRequest(
+                f"No tool call found for {_words(item)} with call_id {call[:100]}.", param=f"input[{index}].call_id"
+            )
+        else:
             answered.add(call)
-    open_call = next((call for call in called if call not in answered), None)
+    open_call = next((call for call, needed in called.items() if needed and call not in answered), None)
     if open_call is not None:
         raise InvalidRequest(f"No tool output found for function call {open_call[:100]}.", param="input")
 
@@ -75,12 +79,8 @@ def _item(given: Any, path: str) -> Item:
         _check_message(item, path)
     elif kind in _CALLS or _is_result(item):
         _check_call(item, path)
-    elif kind == "item_reference":
-        raise InvalidRequest(
-            f"Item with id '{str(given.get('id'))[:100]}' not found. Items are not kept by themselves; send the item, "
-            "or 'previous_response_id'.",
-            param=path,
-        )
+    elif kind == REFERENCE and not isinstance(given.get("id"), str):
+        raise missing(f"{path}.id")
     return item
 
 
@@ -112,13 +112,19 @@ def _check_parts(parts: Any, path: str) -> None:
             if not isinstance(part.get(_TEXTS[kind]), str):
                 raise missing(f"{where}.{_TEXTS[kind]}")
         elif kind == _IMAGE:
-            if not isinstance(part.get("image_url"), str) and not isinstance(part.get("file_id"), str):
-                raise missing(f"{where}.image_url")
+            _check_image(part, where)
         elif kind != _FILE:
             known = ", ".join(map(repr, (*_TEXTS, _IMAGE, _FILE)))
             raise InvalidRequest(
                 f"Invalid value: {str(kind)[:64]!r}. Supported values are: {known}.", param=f"{where}.type"
             )
+
+
+def _check_image(part: Item, path: str) -> None:
+    if isinstance(part.get("image_url"), str):
+        check_image(part["image_url"], f"{path}.image_url")
+    elif not isinstance(part.get("file_id"), str):
+        raise missing(f"{path}.image_url")
 
 
 def _check_call(item: Item, path: str) -> None:
@@ -179,5 +185,5 @@ def _pictures(item: Item) -> Iterator[bytes]:
     content = item.get("content") if item["type"] == "message" else item.get("output")
     for part in content if isinstance(content, list) else ():
         if part["type"] == _IMAGE:
-            told = part.get("image_url") or part["file_id"]
+            told = part["image_url"] if isinstance(part.get("image_url"), str) else part["file_id"]
             yield blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -14,6 +14,7 @@ from service.errors import ServiceError
 from service.messages import Part, Usage
 from service.wire.gathered import Answer, Said
 from service.wire.ids import derived
+from service.wire.openai_responses_ids import item_id
 
 Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 _SEALED = 96  # bytes that stand for encrypted reasoning
@@ -86,6 +87,11 @@ def whole(head: Head, answer: Answer, usage: Usage, completed: int) -> dict[str,
     )
 
 
+def failed(told: dict[str, Any], error: ServiceError) -> bytes:
+    """A response that was kept and will not be completed, as JSON."""
+    return orjson.dumps({**told, "status": "failed", "error": {"code": code(error), "message": error.message}})
+
+
 def incomplete_reason(answer: Answer) -> str | None:
     """Why it is not complete, if it is not."""
     return {"length": "max_output_tokens", "content_filter": "content_filter"}.get(answer.finish or "")
@@ -138,18 +144,21 @@ def item(head: Head, index: int, said: Said, status: str) -> dict[str, Any]:
 def opened(head: Head, index: int, part: Part) -> dict[str, Any]:
     """An item of which nothing has come."""
     if part.kind == "reasoning":
-        return {"id": item_id(head, index, "rs_"), "type": "reasoning", "summary": []}
+        return {"id": _id("reasoning", head, index), "type": "reasoning", "summary": []}
     if part.kind == "text":
-        name = item_id(head, index, "msg_")
+        name = _id("message", head, index)
         return {"id": name, "type": "message", "status": "in_progress", "content": [], "role": "assistant"}
     call = part.id or derived("call_", 24, head.id, index)
-    if part.name in head.custom:
-        name = item_id(head, index, "ctc_")
-        kind, held = "custom_tool_call", "input"
-    else:
-        name = item_id(head, index, "fc_")
-        kind, held = "function_call", "arguments"
-    return {"id": name, "type": kind, "status": "in_progress", held: "", "call_id": call, "name": part.name}
+    custom = part.name in head.custom
+    kind, held = ("custom_tool_call", "input") if custom else ("function_call", "arguments")
+    return {
+        "id": _id(kind, head, index),
+        "type": kind,
+        "status": "in_progress",
+        held: "",
+        "call_id": call,
+        "name": part.name,
+    }
 
 
 def content_part(logprobs: Sequence[bytes] = ()) -> dict[str, Any]:
@@ -158,8 +167,8 @@ def content_part(logprobs: Sequence[bytes] = ()) -> dict[str, Any]:
     return {"type": "output_text", "annotations": [], "logprobs": reckoned, "text": ""}
 
 
-def item_id(head: Head, index: int, prefix: str) -> str:
-    return derived(prefix, 48, head.id, index)
+def _id(kind: str, head: Head, index: int) -> str:
+    return item_id(kind, head.id, "output", index)
 
 
 def _sealed(head: Head, index: int) -> str:

@@ -5,6 +5,7 @@ Tools that the provider would run itself (web search, code interpreter, ...) are
 offers them can do without. A custom tool takes text where a function takes JSON.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from service.wire.openai_tools import schema_fault
 
 Mode = Literal["auto", "none", "required"]
 MODES: tuple[Mode, ...] = ("none", "auto", "required")
+_NAME = re.compile("^[a-zA-Z0-9_-]{1,128}$")
 _CALLABLE = ("function", "custom")
 
 
@@ -31,9 +33,19 @@ def definitions(tools: Sequence[Any], path: str = "tools") -> Iterator[tuple[str
         if kind == "namespace" and isinstance(tool.get("tools"), list):
             yield from definitions(tool["tools"], f"{where}.tools")
         elif kind in _CALLABLE:
-            if not isinstance(tool.get("name"), str) or not tool["name"]:
-                raise missing(f"{where}.name")
+            _check_name(tool.get("name"), f"{where}.name")
             yield where, tool
+
+
+def _check_name(name: Any, path: str) -> None:
+    if not isinstance(name, str):
+        raise missing(path)
+    if not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"Invalid '{path}': string does not match pattern. Expected a string that matches the pattern "
+            f"'{_NAME.pattern}'.",
+            param=path,
+        )
 
 
 def offered(tools: Sequence[Any]) -> tuple[Tool, ...]:
@@ -46,12 +58,19 @@ def custom(tools: Sequence[Any]) -> frozenset[str]:
     return frozenset(tool["name"] for _, tool in definitions(tools) if tool["type"] == "custom")
 
 
-def chosen(tools: tuple[Tool, ...], choice: str | Mapping[str, Any] | None) -> tuple[tuple[Tool, ...], Mode]:
-    """The tools that may be called, and whether one has to be. Raises InvalidRequest."""
+def chosen(
+    tools: tuple[Tool, ...], choice: str | Mapping[str, Any] | None, others: bool = False
+) -> tuple[tuple[Tool, ...], Mode]:
+    """The tools that may be called, and whether one has to be; `others` are offered, too. Raises InvalidRequest."""
     if choice is None:
         return tools, "auto"
     if isinstance(choice, str):
-        return tools, _mode(choice, "tool_choice")
+        mode = _mode(choice, "tool_choice")
+        if mode == "required" and not tools and not others:
+            raise InvalidRequest(
+                "Tool choice 'required' must be specified with 'tools' parameter.", param="tool_choice"
+            )
+        return tools, mode
     kind = choice.get("type")
     if kind == "allowed_tools":
         allowed = choice.get("tools")
