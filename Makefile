@@ -10,7 +10,7 @@ LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-an
 # Only what is said on make's own command line: HOST and PORT in an environment usually mean something else.
 said = $(if $(findstring command,$(origin $(1))),$(2) "$($(1))")
 
-.PHONY: up test check lock bench agents clean
+.PHONY: up test check lock bench agents conformance clean
 .DELETE_ON_ERROR:
 
 up: .venv/runs
@@ -18,7 +18,7 @@ up: .venv/runs
 		$(call said,HOST,--host) $(call said,PORT,--port) $(call said,CATALOG,--catalog) $(call said,PROFILE,--profile) $(call said,GATEWAYS,--gateways)
 
 # Tests that only compute share the cores; the others watch clocks, and have them for themselves.
-COMPUTING := tests/simulation tests/planning tests/service tests/workers/test_content.py tests/test_tidy.py
+COMPUTING := tests/conformance/test_grammar.py tests/simulation tests/planning tests/service tests/workers/test_content.py tests/test_tidy.py
 
 test: .venv/tests
 ifdef ARGS
@@ -51,6 +51,10 @@ $(AGENTS):
 	@npm install --prefix "$(AGENTS_DIR)" --no-audit --no-fund --loglevel=error \
 		@openai/codex@$(CODEX) @anthropic-ai/claude-code@$(CLAUDE_CODE)
 	@touch "$@"
+
+# Official clients of several generations, each in an environment of its own, and everything that looks longer than tests do.
+conformance: .venv/tests
+	PYTHONPATH=tests $(BIN)/python tests/conformance/matrix.py .venv/conformance $(ARGS)
 
 # Two locks from one resolution: the second is the first and what tests and checks need beside it.
 lock:

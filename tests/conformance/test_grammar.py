@@ -2,22 +2,30 @@
 
 import json
 import os
+from collections.abc import Callable
+from contextlib import suppress
 
+import msgspec
+import orjson
 import pytest
 from engine_events import Drawn, drawn
-from grammar import chat, completions, messages
+from grammar import chat, completions, messages, responses
 from grammar.events import Ungrammatical
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.wire import anthropic_answer, openai_chat_answer, openai_completions
+from gateway.surface import Encoder
+from service.messages import Delta, Part, Usage
+from service.wire import anthropic_answer, openai_chat_answer, openai_completions, openai_responses_object
 from service.wire.anthropic_events import Events as MessageEvents
 from service.wire.openai_chat_answer import Chunks, Manner
 from service.wire.openai_completions import CompletionRequest, Echo
 from service.wire.openai_completions import Events as CompletionEvents
+from service.wire.openai_responses_events import Events as ResponseEvents
 from service.wire.openai_texts import Text
 
 HEAD = openai_chat_answer.Head("chatcmpl-1", 1_796_000_000, "m", "default", "fp_1")
+ECHO = dict.fromkeys(("background", "instructions", "max_output_tokens", "max_tool_calls", "model"))
 MANY = settings(max_examples=int(os.environ.get("CONFORMANCE_EXAMPLES", "40")))
 
 
@@ -75,26 +83,56 @@ def test_events_of_a_message(shown: bool, data: st.DataObject) -> None:
         assert (said.stop, said.output_tokens) == (whole.stop, whole.output_tokens)
 
 
-# What a grammar has to notice: a stream of each surface, with something wrong.
-FAULTS = {
-    "done twice": (chat, b"data: [DONE]\n\ndata: [DONE]\n\n"),
-    "an event that is torn": (chat, b"data: {"),
-    "a chunk after an error": (
-        chat,
-        b'data: {"error":{"message":"x","type":"t","param":null,"code":null}}\n\ndata: [DONE]\n\n',
+@MANY
+@given(st.booleans(), st.booleans(), st.data())
+def test_events_of_a_response(summarized: bool, reckoned: bool, data: st.DataObject) -> None:
+    """Events are numbered, items are added, filled and done one after another, and the response has them all."""
+    answer = data.draw(drawn(choices=1, reckoned=reckoned))
+    custom = frozenset(data.draw(st.sets(st.sampled_from(sorted(_called(answer)) or ["none"]))))
+    head = openai_responses_object.Head("resp_1", 1_796_000_000, "auto", "default", ECHO, custom, summarized)
+    said = responses.read(answer.stream(ResponseEvents(head, clock=lambda: 1_796_000_001)), summarized)
+    assert ended(answer, said.error, said.done)
+    if answer.ending == "finished":
+        whole = openai_responses_object.whole(head, answer.answers()[0], answer.usage, 1_796_000_001)
+        assert said.response == json.loads(orjson.dumps(whole))
+
+
+def _called(answer: Drawn) -> set[str]:
+    return {delta.part.name for delta in answer.deltas if delta and delta.part and delta.part.kind == "tool_call"}
+
+
+# One answer with a part of each kind, streamed on each surface; of legacy completions, which have but text, that.
+READERS: dict[str, tuple[Encoder, Callable[[bytes], object]]] = {
+    "chat": (Chunks(HEAD, 1, Manner(include_usage=True)), lambda body: chat.read(body, True)),
+    "completions": (
+        CompletionEvents(HEAD, 1, True, Echo(CompletionRequest(model="m"), [])),
+        lambda body: completions.read(body, True),
     ),
-    "a completion after its end": (completions, b"data: [DONE]\n\ndata: {}\n\n"),
-    "a message that stops before it starts": (messages, b'event: message_stop\ndata: {"type":"message_stop"}\n\n'),
-    "an event of another name": (messages, b'event: ping\ndata: {"type":"message_stop"}\n\n'),
-    "a block that was never opened": (
-        messages,
-        b'event: content_block_stop\ndata: {"type":"content_block_stop","index":0}\n\n',
+    "messages": (MessageEvents(anthropic_answer.Head(job="msg_1", model="m")), messages.read),
+    "responses": (
+        ResponseEvents(openai_responses_object.Head("resp_1", 1, "auto", "default", ECHO, summarized=True)),
+        lambda body: responses.read(body, True),
     ),
 }
+PARTS = {"reasoning": ["think", "ing"], "text": ["te", "xt"], "tool_call": ['{"a"', ":1}"]}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_grammars_notice_what_is_wrong(fault: str) -> None:
-    grammar, body = FAULTS[fault]
-    with pytest.raises(Ungrammatical):
-        messages.read(body) if grammar is messages else grammar.read(body, False)
+@pytest.mark.parametrize("surface", READERS)
+def test_grammars_notice_what_is_missing_and_what_comes_twice(surface: str) -> None:
+    """Any event of a stream that is left out or doubled is ungrammatical, or changes what the stream says."""
+    encoder, read = READERS[surface]
+    texts = [(Part(kind, "f"), piece) for kind, pieces in PARTS.items() for piece in pieces]  # type: ignore[arg-type]
+    deltas = [
+        Delta("j", 1, 0, number, 1, orjson.dumps(piece)[1:-1], part=None if number % 2 else part)
+        for number, (part, piece) in enumerate(texts)
+    ]
+    deltas[-1] = msgspec.structs.replace(deltas[-1], finish="tool_calls")
+    body = Drawn(1, tuple(deltas), Usage(prompt=1, completion=6), "finished").stream(encoder)
+    said = read(body)
+    blocks = [block + b"\n\n" for block in body.split(b"\n\n")[:-1]]
+    for number, block in enumerate(blocks):
+        if b"ping" in block or b'"partial_json":""' in block:  # which say nothing
+            continue
+        for times in (0, 2):
+            with suppress(Ungrammatical, ValueError):
+                assert read(b"".join([*blocks[:number], block * times, *blocks[number + 1 :]])) != said, (block, times)

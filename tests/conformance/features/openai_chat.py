@@ -1,6 +1,7 @@
 """Chat completions that are answered at once."""
 
 import re
+import uuid
 from typing import Any
 
 from features import feature
@@ -161,7 +162,8 @@ def images_are_refused_where_they_are_not(door: Door) -> None:
 @feature
 def prompts_are_cached(door: Door) -> None:
     """A long prompt that was asked before is reported as cached, at the same tier only"""
-    messages = [{"role": "user", "content": "All work and no play makes Jack a dull boy. " * 200}]
+    words = f"{uuid.uuid4()} All work and no play makes Jack a dull boy. " * 100
+    messages = [{"role": "user", "content": words}]
     first, again = (door.chat(messages=messages) for _ in range(2))
     fast = door.chat(messages=messages, service_tier="priority")
     cached = [answer.usage.prompt_tokens_details.cached_tokens for answer in (first, again, fast)]
