@@ -114,6 +114,7 @@ def _ask(call: MessagesRequest, prompt: Prompt, rules: AnthropicRules, request: 
         images=prompt.images,
         image_tokens=IMAGE_TOKENS,
         max_tokens=call.max_tokens or 1,  # nothing but a first token shows that a prompt has been computed
+        verbosity=call.verbosity,
         stop=tuple(call.stop_sequences or ()),
         account=account_of(request.headers.get("authorization"), request.headers.get("x-api-key")),
         cacheable=_cacheable(prompt, rules),

@@ -15,6 +15,7 @@ from service.wire.anthropic_errors import invalid, refusal
 from service.wire.anthropic_thinking import Config, Effort
 from service.wire.anthropic_tools import AnyTool, Choice
 
+VERBOSITY: dict[Effort, float] = {"low": 0.5, "medium": 0.8, "high": 1.0, "xhigh": 1.1, "max": 1.2}  # assumed
 _MESSAGES_MAX = 100_000  # in one request, after the API reference
 
 
@@ -66,6 +67,11 @@ class CountRequest(Fields):
         """The JSON Schema that the answer's text has to satisfy."""
         given = (self.output_config and self.output_config.format) or self.output_format
         return given.schema_ if given else None
+
+    @property
+    def verbosity(self) -> float:
+        """The length of an answer that ends by itself, as a factor on what is natural."""
+        return VERBOSITY[self.effort or "high"]
 
     @property
     def effort(self) -> Effort | None:

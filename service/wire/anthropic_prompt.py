@@ -4,6 +4,7 @@ What is read is what is counted, so a prompt has as many tokens here as in the u
 
 - Results of tools become turns of their own, of role tool. Text that stands beside them in a message comes before them:
   it goes with the results, and is no new question. A message that follows with text alone is one.
+- So do instructions in the middle of a conversation: they come before the user's turn that they follow on the wire.
 - Turns of one role that follow each other stay apart here: that changes nothing that is said.
 """
 
@@ -14,7 +15,7 @@ from service import tokenizer
 from service.messages import Turn
 from service.wire import anthropic_tools
 from service.wire.anthropic_blocks import IMAGE_TOKENS, AnyBlock, ToolResult
-from service.wire.anthropic_messages import CountRequest
+from service.wire.anthropic_messages import CountRequest, Message
 from service.wire.anthropic_rules import breakpoints
 
 _JOIN = "\n"  # between blocks of one turn
@@ -70,17 +71,29 @@ def read(request: CountRequest) -> Prompt:
     turns = tuple(Turn(passage.role, passage.text()) for passage in passages)
     images = tuple(passage.images() for passage in passages)
     tools = anthropic_tools.text(request.tool_documents) if request.tool_documents else ""
-    return Prompt(turns, images if any(images) else (), tools, tuple(_marks(request, tools)))
+    marks = sorted(_marks(request, tools), key=lambda mark: mark.tokens)
+    return Prompt(turns, images if any(images) else (), tools, tuple(marks))
 
 
 def _said(request: CountRequest) -> Iterator[list[_Passage]]:
     """The passages of the instructions, then those of each message."""
     yield [_Passage("system", request.system)] if request.system else []
-    for message in request.messages:
+    for message in _as_read(request.messages):
         results = [block for block in message.content if isinstance(block, ToolResult)]
         beside = [block for block in message.content if not isinstance(block, ToolResult)]
         first = [_Passage(message.role, beside)] if beside or not results else []
         yield first + [_Passage("tool", [result]) for result in results]
+
+
+def _as_read(messages: Sequence[Message]) -> list[Message]:
+    """Instructions before the user's messages that they follow."""
+    read: list[Message] = []
+    for message in messages:
+        at = len(read)
+        while message.role == "system" and at and read[at - 1].role == "user":
+            at -= 1
+        read.insert(at, message)
+    return read
 
 
 def _marks(request: CountRequest, tools: str) -> Iterator[Mark]:
@@ -92,7 +105,7 @@ def _marks(request: CountRequest, tools: str) -> Iterator[Mark]:
             text = anthropic_tools.text(request.tool_documents[: index + 1])
             yield Mark(tokenizer.count(text), tool.cache_control.ttl)
     tokens = tokenizer.count(tools) if tools else 0
-    contents: list[Sequence[AnyBlock]] = [request.system or [], *(message.content for message in request.messages)]
+    contents: list[Sequence[AnyBlock]] = [request.system or [], *(each.content for each in _as_read(request.messages))]
     for content, passages in zip(contents, _said(request), strict=True):
         end = tokens + sum(passage.tokens() for passage in passages)
         yield from _within(content, passages, tokens, end)

@@ -38,6 +38,8 @@ def check(request: CountRequest, rules: AnthropicRules, version: str) -> None:
         _check_sampling(request, rules, version)
         _check_length(request)
     anthropic_tools.check(request.tools or (), request.tool_choice)
+    if request.schema_document is not None:
+        anthropic_tools.check_schema(request.schema_document, "output_config.format.schema")
     if request.thinking is not None:
         forced = isinstance(request.tool_choice, AnyChoice | ToolChoice)
         limit = request.max_tokens if isinstance(request, MessagesRequest) else 2**63

@@ -12,6 +12,7 @@ from pydantic import Discriminator, Field, Tag, ValidationInfo, ValidatorFunctio
 from pydantic import WrapValidator as Wrap
 from pydantic_core import PydanticCustomError
 
+from service import schemas
 from service.messages import Tool
 from service.wire.anthropic_blocks import CacheControl, Fields, as_json
 from service.wire.anthropic_errors import invalid
@@ -142,7 +143,7 @@ def check(tools: Sequence[Custom | Defined], choice: Choice | None) -> None:
     """Raises InvalidRequest for what only shows when tools are seen together, or deeper."""
     for index, tool in enumerate(tools):
         if isinstance(tool, Custom):
-            _check_schema(tool.input_schema, f"tools.{index}.custom.input_schema")
+            _check_input(tool.input_schema, f"tools.{index}.custom.input_schema")
     names = [tool.name for tool in tools if tool.name is not None]
     if len(set(names)) < len(names):
         raise invalid("tools: Tool names must be unique.")
@@ -193,10 +194,20 @@ def _schema(kind: str) -> dict[str, Any] | None:
     return next((schema for beginning, schema in _DEFINED.items() if kind.startswith(beginning)), _UNKNOWN)
 
 
-def _check_schema(schema: dict[str, Any], path: str) -> None:
+def check_schema(schema: dict[str, Any], path: str) -> None:
+    """Raises InvalidRequest: it is no JSON Schema, or more of one than can be handled."""
+    try:
+        schemas.read(as_json(schema).encode())
+    except schemas.InvalidSchema as fault:
+        draft = "It must match JSON Schema draft 2020-12 (https://json-schema.org/draft/2020-12)"
+        raise invalid(f"{path}: JSON schema is invalid. {draft}: {str(fault)[:500]}") from None
+
+
+def _check_input(schema: dict[str, Any], path: str) -> None:
     if "type" not in schema:
         raise invalid(f"{path}.type: Field required")
     if schema["type"] != "object":
         raise invalid(f"{path}.type: Input should be 'object'")
     if schema.keys() & {"oneOf", "allOf", "anyOf"}:
         raise invalid(f"{path}: input_schema does not support oneOf, allOf, or anyOf at the top level")
+    check_schema(schema, path)

@@ -232,6 +232,14 @@ def test_results_of_tools_are_turns_of_their_own_and_remarks_beside_them_come_be
     assert '"name":"look"' in turns[1].text
 
 
+def test_instructions_in_the_middle_come_before_the_question_they_follow() -> None:
+    later = {"role": "system", "content": "Be brief."}
+    answer = {"role": "assistant", "content": "Yes."}
+    first, second = prompt(messages=[USER, later]), prompt(messages=[USER, later, answer, USER])
+    assert [turn.role for turn in first.turns] == ["system", "user"]
+    assert second.turns[:2] == first.turns, "what was cached is found again"
+
+
 def test_a_question_behind_results_is_the_last_turn() -> None:
     turns = prompt(messages=[USER, says(call(), role="assistant"), says(result()), says("And now?")]).turns
     assert [turn.role for turn in turns] == ["user", "assistant", "tool", "user"]
@@ -442,6 +450,14 @@ def test_thinking_that_was_changed_is_refused() -> None:
             "tools.0: Input tag 'hammer_20260101' found using 'type'",
         ),
         ({"tools": [TOOL, TOOL]}, "tools: Tool names must be unique."),
+        (
+            {"tools": [{"name": "a", "input_schema": {"type": "object", "properties": {"b": {"type": "many"}}}}]},
+            "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
+        ),
+        (
+            {"output_config": {"format": {"type": "json_schema", "schema": {"type": "many"}}}},
+            "output_config.format.schema: JSON schema is invalid",
+        ),
         ({"tool_choice": {"type": "any"}}, "tool_choice may only be specified while providing tools."),
         (
             {"tool_choice": {"type": "some"}},
