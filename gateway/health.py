@@ -38,8 +38,9 @@ def routes(
             "redis": bool(alive),
             "pools": {name: pool.workers for name, pool in alive.items()},
             "lateness": {name: pool.lateness for name, pool in alive.items()},
-            "rules": director.trouble or "ok",
         }
+        if settings.rules is not None:
+            report["rules"] = director.trouble or "ok"
         return JSON(report, status_code=200 if status == "ready" else 503)
 
     @router.get("/metrics")

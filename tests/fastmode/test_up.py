@@ -19,6 +19,7 @@ from processes import DEADLINE, alive, children, eventually
 
 from fastmode import embedded
 from fastmode.up import Service
+from service import tiers
 
 Up = subprocess.Popen[str]
 
@@ -54,7 +55,7 @@ def test_no_process_no_socket_and_no_file_is_left_when_it(
     with running(bare_environ, "--port", str(free_port)) as (up, home):
         said_up_to(up, "Ctrl-C stops it.")
         family = descendants(up.pid)
-        assert len(family) == 2 * 5  # a guard each for the store, the gateway and three workers
+        assert len(family) == 2 * (2 + len(tiers.load().pools))  # a guard each for the store, the gateway, the workers
         assert list(home.iterdir())
         end(up)
         assert up.wait(DEADLINE) == code
