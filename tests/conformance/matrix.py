@@ -72,17 +72,25 @@ class Row:
 
 
 def main(directory: Path, names: list[str]) -> int:
-    chosen = [client for client in CLIENTS if not names or client.name in names]
+    found: dict[Client, list[Row]] = {}
     with service() as url:
-        found = {client: list(check(client, url, directory)) for client in chosen}
-        beside = True if names else looked_longer(url, directory)
-    for client, rows in found.items():
-        print(f"{client.label}: {counted(rows)}")
-        print("".join(f"  {row.area}, {row.name}: {row.why}\n" for row in rows if row.outcome == "failed"), end="")
-    if not names:
-        DOCUMENT.parent.mkdir(exist_ok=True)
-        DOCUMENT.write_text(document(found))
-    return 0 if beside and all(row.outcome != "failed" for rows in found.values() for row in rows) else 1
+        for client in CLIENTS:
+            if not names or client.name in names:
+                found[client] = list(check(client, url, directory))
+                tell(client, found[client])
+        if not names:
+            DOCUMENT.parent.mkdir(exist_ok=True)
+            DOCUMENT.write_text(document(found))
+        holds = bool(names) or looked_longer(url, directory)
+    return 0 if holds and all(row.outcome != "failed" for rows in found.values() for row in rows) else 1
+
+
+def tell(client: Client, rows: list[Row]) -> None:
+    """How many hold, and what does not."""
+    print(f"{client.label}: {counted(rows)}", flush=True)
+    for row in rows:
+        if row.outcome == "failed":
+            print(f"  {row.area}, {row.name}: {row.why}", flush=True)
 
 
 @contextmanager
@@ -182,4 +190,4 @@ Written by `make conformance`, which asks the service, over real sockets, with e
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
+    sys.exit(main(Path(sys.argv[1]).resolve(), sys.argv[2:]))

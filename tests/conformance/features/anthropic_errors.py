@@ -121,3 +121,16 @@ def requests_that_are_no_requests_are_refused(door: Door) -> None:
         answer = post(door.url, "/v1/messages", body, anthropic_version="2023-06-01", content_type=kind)
         assert answer.status in (400, 415)
         assert _is_envelope(answer.json, "invalid_request_error")
+
+
+@feature
+def what_does_not_fit_is_refused(door: Door) -> None:
+    """A prompt longer than the context window, and max_tokens above the model's, are 400"""
+    for wrong in ({"messages": [{"role": "user", "content": "word " * 210_000}]}, {"max_tokens": 1_000_000}):
+        with raises(door.library.BadRequestError) as raised:
+            door.client.messages.create(
+                **{"model": "claude-haiku-4-5", "messages": HELLO, "max_tokens": 9, **wrong}, timeout=60
+            )
+        assert (
+            "too long" in raised.error.body["error"]["message"] or "max_tokens" in raised.error.body["error"]["message"]
+        )

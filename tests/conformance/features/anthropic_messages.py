@@ -3,10 +3,18 @@
 import json
 import re
 
-from features import feature
+from pydantic import BaseModel
+
+from features import Lacking, feature
 from features.anthropic_door import HELLO, MODEL, Door
+from features.raising import raises
 
 _LONG = 4000  # tokens; answers end by themselves before
+
+
+class Trip(BaseModel):
+    place: str
+    days: int
 
 
 @feature
@@ -104,3 +112,32 @@ def structured_output_is_valid(door: Door) -> None:
     found = json.loads(door.say(max_tokens=_LONG, extra_body={"output_config": config}).content[0].text)
     assert isinstance(found["n"], int)
     assert found["kind"] in ("a", "b")
+
+
+@feature
+def parse_gives_the_model(door: Door) -> None:
+    """The parse helper gives an instance of a pydantic model"""
+    if not hasattr(door.client.messages, "parse"):
+        raise Lacking("this generation has no such helper")
+    message = door.client.messages.parse(model=MODEL, messages=HELLO, max_tokens=_LONG, output_format=Trip)
+    assert isinstance(message.parsed_output, Trip)
+
+
+@feature
+def a_prefill_is_gone_on_with(door: Door) -> None:
+    """Models that take a prefill go on from it, and do not say it again"""
+    turns = [*HELLO, {"role": "assistant", "content": "Once upon a"}]
+    message = door.say(model="claude-haiku-4-5", messages=turns)
+    assert message.content[0].text
+    assert not message.content[0].text.startswith("Once upon a")
+    with raises(door.library.BadRequestError):
+        door.say(messages=turns)
+
+
+@feature
+def documents_and_results_are_read(door: Door) -> None:
+    """Documents and search results are taken and counted"""
+    source = {"type": "text", "media_type": "text/plain", "data": "The sky is green."}
+    document = {"type": "document", "source": source, "title": "Skies", "citations": {"enabled": True}}
+    asked = [{"role": "user", "content": [document, {"type": "text", "text": "Hello"}]}]
+    assert door.say(messages=asked).usage.input_tokens > door.say().usage.input_tokens

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from features import feature
+from features import Lacking, feature
 from features.anthropic_door import MODEL, Door
 from features.raising import raises
 
@@ -135,3 +135,36 @@ def the_stream_helper_snapshots_calls(door: Door) -> None:
     with door.client.messages.stream(model=MODEL, **asked) as stream:
         final = stream.get_final_message()
     assert [call.input for call in _calls(final)] == [call.input for call in _calls(door.say(**asked))]
+
+
+@feature
+def hosted_tools_are_no_matter(door: Door) -> None:
+    """Tools that the API runs itself are taken beside others"""
+    hosted = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}
+    assert _ask(door, tools=[hosted, WEATHER], tool_choice={"type": "auto"}).content
+
+
+@feature
+def the_tool_runner_runs_to_the_end(door: Door) -> None:
+    """The tool runner calls a function and ends with text"""
+    asked: list[str] = []
+
+    def get_weather(city: str) -> str:
+        """The weather in a city
+
+        Args:
+            city: Its name
+        """
+        asked.append(city)
+        return "21 degrees"
+
+    if not hasattr(door.library, "beta_tool"):
+        raise Lacking("this generation has no tool runner")
+    weather = [{"role": "user", "content": "What is the weather in Paris?"}]
+    runner = door.client.beta.messages.tool_runner(
+        model=MODEL, max_tokens=4000, messages=weather, tools=[door.library.beta_tool(get_weather)]
+    )
+    last = runner.until_done()
+    assert len(asked) >= 1
+    assert last.stop_reason == "end_turn"
+    assert last.content[-1].type == "text"

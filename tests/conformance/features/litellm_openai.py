@@ -119,3 +119,13 @@ def responses_work(door: Door) -> None:
     assert whole.status == "completed"
     kinds = [event.type for event in door.library.responses(**base, stream=True)]
     assert kinds[-1] == "response.completed"
+
+
+@feature
+def streams_cost_what_was_served(door: Door) -> None:
+    """A stream costs what its chunks say was served"""
+    options = {"stream": True, "stream_options": {"include_usage": True}, "service_tier": "priority"}
+    chunks = list(door.openai(**options))
+    built = door.library.stream_chunk_builder(chunks, messages=HELLO)
+    cost = door.library.completion_cost(built)
+    assert math.isclose(cost, _price(door, built.usage, "_priority"), rel_tol=1e-6), cost

@@ -2,9 +2,16 @@
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from features import feature
 from features.openai_door import HELLO, MODEL, Door
 from features.plain_http import post
+
+
+class Trip(BaseModel):
+    place: str
+    days: int
 
 
 def _text(chunks: list[Any], choice: int = 0) -> str:
@@ -111,3 +118,15 @@ def streams_can_be_left(door: Door) -> None:
     with door.client.chat.completions.create(model=MODEL, messages=HELLO, max_tokens=5000, stream=True) as stream:
         assert next(iter(stream)).choices[0].delta.role == "assistant"
     assert door.chat().choices
+
+
+@feature
+def the_stream_helper_assembles_calls(door: Door) -> None:
+    """The stream helper says when the arguments of a call are complete, and parses those of a strict tool"""
+    tool = door.library.pydantic_function_tool(Trip, name="book")
+    named = {"type": "function", "function": {"name": "book"}}
+    with door.client.chat.completions.stream(model=MODEL, messages=HELLO, tools=[tool], tool_choice=named) as stream:
+        done = [event for event in stream if event.type == "tool_calls.function.arguments.done"]
+        (call, *_) = stream.get_final_completion().choices[0].message.tool_calls
+    assert done[0].name == "book"
+    assert isinstance(call.function.parsed_arguments, Trip)

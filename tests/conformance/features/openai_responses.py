@@ -145,3 +145,12 @@ def response_errors_are_named(door: Door) -> None:
         with raises(door.library.BadRequestError) as raised:
             door.respond(**wrong)
         assert (raised.error.param or "").startswith(next(iter(wrong))), raised.error.body
+
+
+@feature
+def response_logprobs_are_told(door: Door) -> None:
+    """Log probabilities are part of the text, where they are asked for"""
+    asked = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
+    (text,) = door.respond(**asked).output[-1].content
+    assert "".join(token.token for token in text.logprobs) == text.text
+    assert all(len(token.top_logprobs) == 2 for token in text.logprobs)

@@ -74,3 +74,30 @@ def streams_are_stored_too(door: Door) -> None:
     """A streamed response is stored as well"""
     last = door.events(max_output_tokens=None)[-1].response
     assert door.client.responses.retrieve(last.id).output_text == last.output_text
+
+
+@feature
+def background_responses_are_streamed(door: Door) -> None:
+    """A response in the background can be streamed, and its stream be taken up again where it was left"""
+    events = door.events(background=True, max_output_tokens=None)
+    assert events[0].type in ("response.queued", "response.created")
+    assert events[-1].type == "response.completed"
+    name, left = events[0].response.id, len(events) // 2
+    again = list(door.client.responses.retrieve(name, stream=True, starting_after=left))
+    assert [event.sequence_number for event in again] == list(range(left + 1, len(events)))
+
+
+@feature
+def input_items_come_in_pages(door: Door) -> None:
+    """Input items come in pages, in either order"""
+    turns = [
+        {"role": "user", "content": "One"},
+        {"role": "assistant", "content": "Two"},
+        {"role": "user", "content": "3"},
+    ]
+    made = door.respond(input=turns)
+    listed = {
+        order: list(door.client.responses.input_items.list(made.id, order=order, limit=2)) for order in ("asc", "desc")
+    }
+    assert [item.role for item in listed["asc"]] == ["user", "assistant", "user"]
+    assert [item.id for item in listed["asc"]] == [item.id for item in reversed(listed["desc"])]

@@ -3,10 +3,17 @@
 import asyncio
 from typing import Any
 
+from pydantic import BaseModel
+
 from features import feature
 from features.openai_door import FAULT, HELLO, MODEL, Door
 from features.plain_http import post
 from features.raising import listen, raises
+
+
+class Trip(BaseModel):
+    place: str
+    days: int
 
 
 @feature
@@ -129,3 +136,11 @@ def responses_are_streamed_asynchronously(door: Door) -> None:
             return [event.type async for event in stream]
 
     assert asyncio.run(ask())[-1] in ("response.completed", "response.incomplete")
+
+
+@feature
+def the_response_stream_helper_parses(door: Door) -> None:
+    """The stream helper gives an instance of a pydantic model"""
+    with door.client.responses.stream(model=MODEL, input="Plan a trip", text_format=Trip) as stream:
+        final = stream.get_final_response()
+    assert isinstance(final.output_parsed, Trip)
