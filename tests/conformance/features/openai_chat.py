@@ -125,12 +125,12 @@ def all_roles_are_taken(door: Door) -> None:
 
 @feature
 def predictions_are_accounted_for(door: Door) -> None:
-    """A predicted output that fits is accepted, and one that does not is rejected and billed"""
-    asked = {"messages": [{"role": "user", "content": "Repeat the code, with y for x"}], "max_tokens": None, "seed": 1}
+    """Of a predicted output most is accepted, and what is not is counted as rejected, and billed"""
     code = "def area(x):\n    return x * x\n\n\ndef volume(x):\n    return x * x * x\n"
+    asked = {"messages": [{"role": "user", "content": f"Write y for x:\n{code}"}], "max_tokens": None, "seed": 1}
     usage = door.chat(**asked, prediction={"type": "content", "content": code}).usage
     details = usage.completion_tokens_details
-    assert details.accepted_prediction_tokens + details.rejected_prediction_tokens > 0
+    assert details.accepted_prediction_tokens > details.rejected_prediction_tokens
     assert details.accepted_prediction_tokens + details.rejected_prediction_tokens <= usage.completion_tokens
 
 
