@@ -270,7 +270,7 @@ def test_thinking_can_be_left_out_but_for_its_signature(client: Anthropic) -> No
 def test_a_tool_is_called_with_what_its_schema_asks_for_and_then_answered_with_text(
     client: Anthropic, choice: Any
 ) -> None:
-    fields: dict[str, Any] = {"tools": [WEATHER], "max_tokens": 900}
+    fields: dict[str, Any] = {"tools": [WEATHER], "max_tokens": 9000}
     for answer in (ask(client, tool_choice=choice, **fields), stream(client, tool_choice=choice, **fields)[1]):
         assert answer.stop_reason == "tool_use"
         calls = [block for block in answer.content if block.type == "tool_use"]
@@ -330,7 +330,7 @@ def test_the_sdk_runs_tools_to_the_end(client: Anthropic) -> None:
         return "Sunny."
 
     ask_it: list[Any] = [{"role": "user", "content": "call twice"}]
-    runner = client.beta.messages.tool_runner(model=FREE, max_tokens=900, tools=[weather], messages=ask_it)
+    runner = client.beta.messages.tool_runner(model=FREE, max_tokens=9000, tools=[weather], messages=ask_it)
     *_, last = runner
     assert seen == [("Oslo", 1), ("Rome", 2)]
     assert last.stop_reason == "end_turn"
