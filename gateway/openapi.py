@@ -19,8 +19,8 @@ from service.wire.anthropic_messages import CountRequest, MessagesRequest
 from service.wire.openai_chat import ChatRequest
 from service.wire.openai_completions import CompletionRequest
 from service.wire.openai_embeddings import EmbeddingRequest
+from service.wire.openai_responses import CompactRequest, ResponsesRequest
 from service.wire.openai_responses import CountRequest as InputTokensRequest
-from service.wire.openai_responses import ResponsesRequest
 
 JSONSchema = Callable[..., dict[str, Any]]  # of the model that a request body is checked with
 
@@ -89,6 +89,12 @@ OPERATIONS = {
     "POST /v1/responses/input_tokens": Operation(
         takes=InputTokensRequest.model_json_schema,
         gives=answers.INPUT_TOKENS,
+        always={"input": _INPUT},
+        example={"input": "Hello"},
+    ),
+    "POST /v1/responses/compact": Operation(
+        takes=CompactRequest.model_json_schema,
+        gives=answers.COMPACTED,
         always={"input": _INPUT},
         example={"input": "Hello"},
     ),

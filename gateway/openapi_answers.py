@@ -131,6 +131,9 @@ RESPONSE = thing(
 )
 INPUT_TOKENS = thing(object=said("response.input_tokens"), input_tokens=WHOLE)
 INPUT_ITEMS = thing(object=said("list"), data=each(THING), first_id=maybe(TEXT), last_id=maybe(TEXT), has_more=YES_NO)
+COMPACTED = thing(
+    id=TEXT, object=said("response.compaction"), created_at=WHOLE, output=each(THING), usage=_RESPONSE_USAGE
+)
 DELETED = thing(id=TEXT, object=TEXT, deleted=YES_NO)
 _OPENAI_MODEL = thing(id=TEXT, object=said("model"), created=WHOLE, owned_by=TEXT)
 LISTING = thing(object=said("list"), data=each(THING))

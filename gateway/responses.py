@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,10 +17,11 @@ from gateway.desk import Desk
 from gateway.dialects import OPENAI
 from gateway.openai_speech import OpenAISpeech
 from gateway.responses_asked import Conversations, Keeper, Keeps, Said, account_in, ask_of, counted, head_of
+from service import tokenizer
 from service.errors import InvalidRequest, NotFound
 from service.messages import Usage
 from service.stored import Kept, Stored
-from service.wire import openai_embeddings, openai_responses
+from service.wire import openai_embeddings, openai_responses, openai_responses_compaction
 from service.wire.gathered import Answer
 from service.wire.openai_responses import ResponsesRequest
 from service.wire.openai_responses_events import Events, Frame, server_sent
@@ -94,6 +96,16 @@ def routes(desk: Desk, stored: Stored, backgrounds: Backgrounds) -> APIRouter:
         ask = counted(call, said, account, next(iter(desk.admission.profile.catalog.models)))
         count = await desk.admission.count(ask)
         return OPENAI.answer({"object": "response.input_tokens", "input_tokens": count})
+
+    @router.post("/v1/responses/compact")
+    async def compact(request: Request) -> Response:
+        account = account_in(request)
+        call = await desk.read(request, openai_responses.parse_compact)
+        said = await conversations.read(call, account)
+        prompt = await desk.admission.count(counted(call, said, account, call.model))
+        name = PREFIX + uuid.uuid4().hex[:29]
+        usage = Usage(prompt=prompt, completion=tokenizer.count(openai_responses_compaction.sealed(name)))
+        return OPENAI.answer(openai_responses_compaction.compacted(name, int(time.time()), said.items, usage))
 
     @router.get("/v1/responses/{name}")
     async def retrieve(name: str, request: Request) -> Response:

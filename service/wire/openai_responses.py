@@ -78,6 +78,10 @@ class CountRequest(Fields):
     truncation: Literal["auto", "disabled"] | None = None
 
 
+class CompactRequest(CountRequest):
+    model: Annotated[str, Field(min_length=1)]
+
+
 class ResponsesRequest(CountRequest):
     """Every field of the API; those without effect on what is emulated are there for their types."""
 
@@ -131,6 +135,13 @@ def parse(body: bytes, streamed: bool = False) -> ResponsesRequest:
 def parse_count(body: bytes) -> CountRequest:
     """The body of a request that only asks how long a prompt is. Raises InvalidRequest."""
     request = read(body, CountRequest, strict=False)
+    _check_prompt(request)
+    return request
+
+
+def parse_compact(body: bytes) -> CompactRequest:
+    """The body of a request to make a conversation shorter. Raises InvalidRequest."""
+    request = read(body, CompactRequest, strict=False)
     _check_prompt(request)
     return request
 

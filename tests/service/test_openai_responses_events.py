@@ -1,4 +1,4 @@
-"""The events of a streamed response: whatever an engine says, they are grammatical and say what a whole response says."""
+"""The events of a streamed response: whatever an engine says, they are grammatical, and say what a whole one says."""
 
 from collections.abc import Iterator
 from dataclasses import replace
