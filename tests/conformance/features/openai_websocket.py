@@ -1,5 +1,6 @@
 """Responses over a WebSocket."""
 
+import asyncio
 from typing import Any
 
 from features import Lacking, feature
@@ -69,3 +70,26 @@ def a_socket_survives_errors(door: Door) -> None:
             assert event.model_extra.get("status", getattr(event, "status", None)) == status
         connection.response.create(model=MODEL, input="Hello")
         assert _events(connection)[-1].type == "response.completed"
+
+
+@feature
+def the_asynchronous_client_has_a_socket(door: Door) -> None:
+    """The asynchronous client has the same socket, and several sockets are kept apart"""
+    _connect(door)
+
+    async def say(client: Any, text: str) -> Any:
+        async with client.responses.connect() as connection:
+            await connection.response.create(model=MODEL, input=text)
+            async for event in connection:
+                if event.type in _ENDS:
+                    return event.response
+        raise AssertionError("the socket was closed")
+
+    async def ask() -> None:
+        async with door.asynchronous() as client:
+            said = await asyncio.gather(*(say(client, f"Say something about {number}") for number in range(5)))
+        assert {response.status for response in said} == {"completed"}
+        assert len({response.id for response in said}) == 5
+        assert said[3].output_text == door.respond(input="Say something about 3", max_output_tokens=None).output_text
+
+    asyncio.run(ask())
