@@ -43,7 +43,7 @@ CLAUDE_CODE := 2.1.332
 AGENTS := $(AGENTS_DIR)/codex-$(CODEX)-claude-code-$(CLAUDE_CODE)
 
 agents: .venv/tests $(AGENTS)
-	AGENTS_DIR="$(AGENTS_DIR)" AGENTS_TABLE=docs/agents.md $(BIN)/python -m pytest -s tests/agents $(ARGS)
+	AGENTS_DIR="$(AGENTS_DIR)" $(if $(ARGS),,AGENTS_TABLE=docs/agents.md) $(BIN)/python -m pytest -s tests/agents $(ARGS)
 
 $(AGENTS):
 	@command -v npm >/dev/null || { echo "npm is not found: the agents come from there" >&2; exit 1; }

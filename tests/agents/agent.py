@@ -51,8 +51,8 @@ class Agent(Protocol):
 
     def version(self) -> str: ...
 
-    def run(self, base_url: str, tier: Tier, situation: str, home: Path, project: Path) -> Run:
-        """The task of `task.PROMPT`, done or not. `situation` is sent with each request, as a header."""
+    def run(self, base_url: str, tier: Tier, home: Path, project: Path) -> Run:
+        """The task of `task.PROMPT`, done or not."""
 
 
 def execute(command: Sequence[object], environ: Mapping[str, str], home: Path, where: Path) -> tuple[int, str, str]:

@@ -27,12 +27,11 @@ class ClaudeCode:
         _, out, _ = execute([self._program, "--version"], {}, self._program.parent, self._program.parent)
         return out.split()[0] if out.split() else "unknown"
 
-    def run(self, base_url: str, tier: Tier, situation: str, home: Path, project: Path) -> Run:
+    def run(self, base_url: str, tier: Tier, home: Path, project: Path) -> Run:
         environ = {
             "ANTHROPIC_BASE_URL": base_url,
             "ANTHROPIC_API_KEY": "sk-any",
             "ANTHROPIC_MODEL": self.models[tier],
-            "ANTHROPIC_CUSTOM_HEADERS": f"x-situation: {situation}",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_TELEMETRY": "1",
         }

@@ -31,10 +31,10 @@ class Codex:
         _, out, _ = execute([self._program, "--version"], {}, self._program.parent, self._program.parent)
         return out.split()[-1] if out.split() else "unknown"
 
-    def run(self, base_url: str, tier: Tier, situation: str, home: Path, project: Path) -> Run:
+    def run(self, base_url: str, tier: Tier, home: Path, project: Path) -> Run:
         settings = home / ".codex"
         settings.mkdir()
-        (settings / "config.toml").write_text(self._config(base_url, tier, situation, self._listed(settings)))
+        (settings / "config.toml").write_text(self._config(base_url, tier, self._listed(settings)))
         may = (
             "--dangerously-bypass-approvals-and-sandbox"  # script.toml is all it will do; sandboxes are not everywhere
         )
@@ -42,7 +42,7 @@ class Codex:
         code, out, err = execute(command, {"ANY_KEY": "sk-any"}, home, project)
         return Run(code, _said(out), out + err)
 
-    def _config(self, base_url: str, tier: Tier, situation: str, models: Path | None) -> str:
+    def _config(self, base_url: str, tier: Tier, models: Path | None) -> str:
         lines = [
             f'model = "{self.models[tier]}"',
             'model_provider = "fastmode"',
@@ -54,7 +54,6 @@ class Codex:
             'env_key = "ANY_KEY"',
             'wire_api = "responses"',
             f"supports_websockets = {str(self._websocket).lower()}",
-            f'http_headers = {{ "x-situation" = "{situation}" }}',
         ]
         return "\n".join(lines) + "\n"
 

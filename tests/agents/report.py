@@ -11,12 +11,11 @@ from rich.table import Table
 _HEAD = """\
 # Agents
 
-`make agents` runs real agents against this service, without a network: {versions}. Each reads a file,
-edits it, runs its test and stops, as `tests/agents/script.toml` has it; its own count of tokens has to be that of the
-service's journal.
+Written by `make agents`, which has real agents do a task with this service, without a network: {versions}.
+Each reads a file, edits it, runs its test and stops, as `tests/agents/script.toml` has it. A cell is a task that was
+done; it says by which tiers its requests were answered. Where no stream was cut off, agent and service have counted the
+same tokens.
 
-| agent | tier | what happens | what the agent does | served as | |
-|---|---|---|---|---|---|
 """
 
 
@@ -42,7 +41,7 @@ class Report:
     rows: list[Row] = field(default_factory=list)
 
     def show(self, path: str | None) -> None:
-        Console(width=150).print(self._table())
+        Console(width=160).print(self._table())
         if path:
             Path(path).write_text(self._page())
 
@@ -61,8 +60,14 @@ class Report:
         return table
 
     def _page(self) -> str:
-        rows = [(row.agent, row.tier, row.happens, row.does, _runs(row.served), "done") for row in self.rows]
-        return _HEAD.format(versions=_listed(self.versions)) + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+        """A row for each situation, a column for each agent."""
+        agents = list(dict.fromkeys(row.agent for row in self.rows))
+        situations = dict.fromkeys((row.tier, row.happens, row.does) for row in self.rows)
+        done = {(row.agent, row.tier, row.happens): _runs(row.served) for row in self.rows}
+        table = [["tier", "what happens", "what the agent does", *agents], ["---"] * (3 + len(agents))]
+        for tier, happens, does in situations:
+            table.append([tier, happens, does, *(done.get((agent, tier, happens), "") for agent in agents)])
+        return _HEAD.format(versions=_listed(self.versions)) + "".join(f"| {' | '.join(line)} |\n" for line in table)
 
 
 def _listed(versions: Mapping[str, str]) -> str:

@@ -6,12 +6,12 @@ installed, as `make agents` does.
 
 import os
 import time
+import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from agent import Agent, Run, Tier, Usage
 from claude_code import ClaudeCode
@@ -19,76 +19,61 @@ from codex import Codex
 from report import Report, Row
 from task import Project
 
-from fastmode.up import Service
+from fastmode.testing import Entry, Fastmode
 
 WHERE = os.environ.get("AGENTS_DIR", "")
 PROGRAMS = Path(WHERE).expanduser() / "node_modules" / ".bin"
-SCRIPT = Path(__file__).parent / "script.toml"
 INSTALLED = bool(WHERE) and all((PROGRAMS / name).exists() for name in ("claude", "codex"))
 
 pytestmark = pytest.mark.skipif(not INSTALLED, reason="AGENTS_DIR does not say where both are; `make agents` does")
 
+CLAUDE_CODE = ClaudeCode(PROGRAMS / "claude")
 AGENTS: dict[str, Agent] = {
     agent.name: agent
     for agent in (
-        ClaudeCode(PROGRAMS / "claude"),
+        CLAUDE_CODE,
         Codex(PROGRAMS / "codex", websocket=False),
         Codex(PROGRAMS / "codex", websocket=True),
         Codex(PROGRAMS / "codex", websocket=True, code_mode=True),
     )
 }
-MAKING_MISTAKES = [name for name, agent in AGENTS.items() if "spark" in agent.models]
-MISTAKES = ("hallucinated_tool", "missing_argument", "invalid_json")
+WITH_SPARK = [name for name, agent in AGENTS.items() if "spark" in agent.models]
+SCRIPT = Path(__file__).parent / "script.toml"
+MISTAKES = ("hallucinated_tool", "missing_argument", "mistyped_argument", "invalid_json")
+TOLD = ["tier_served", "rule", "fault", "mistake", "status", "error", "outcome", "finish", "text", "calls", "usage"]
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A run that has ended, and the journal's notes of its requests."""
+    """A run that has ended, and what the service noted of its requests."""
 
     run: Run
     project: Project
-    notes: list[dict[str, Any]]
+    entries: list[Entry]
     seconds: float
 
     @property
     def served(self) -> tuple[str, ...]:
-        return tuple(
-            note["tier_served"] for note in self.notes if note["outcome"] == "ok" and note["usage"]["completion"]
-        )
+        """Tiers of the answers that came to their end, in order."""
+        return tuple(entry.tier_served for entry in self.entries if entry.outcome == "ok")
 
     @property
     def counted(self) -> Usage:
-        """By the service, of all answers."""
-        used = [note["usage"] for note in self.notes if note["outcome"] == "ok"]
-        prompt, cached, output = (sum(usage[name] for usage in used) for name in ("prompt", "cached", "completion"))
-        return Usage(prompt, cached, output)
+        """By the service, of those answers."""
+        used = [entry.usage for entry in self.entries if entry.outcome == "ok" and entry.usage is not None]
+        return Usage(
+            prompt=sum(usage.prompt for usage in used),
+            cached=sum(usage.cached for usage in used),
+            output=sum(usage.completion for usage in used),
+        )
 
     def __str__(self) -> str:
         """What both sides have to say of it, for whoever has to find out why it failed."""
-        told = (
-            "tier_served",
-            "rule",
-            "fault",
-            "mistake",
-            "status",
-            "error",
-            "outcome",
-            "text",
-            "calls",
-            "finish",
-            "usage",
-        )
-        notes = [", ".join(f"{name}={note[name]!r}" for name in told if note[name]) for note in self.notes]
-        return "\n".join(["", *notes, self.run.printed])
+        lines = [", ".join(f"{name}={getattr(entry, name)}" for name in TOLD) for entry in self.entries]
+        return "\n".join(["", *lines, str(asdict(self.counted)), self.run.printed])
 
 
 Try = Callable[..., Trial]
-
-
-@pytest.fixture(scope="module")
-def service(module_stack: Callable[..., Service]) -> Service:
-    """What is sold by default, with answers as script.toml has them."""
-    return module_stack(FASTMODE_RULES=str(SCRIPT), FASTMODE_JOURNAL="1000")
 
 
 @pytest.fixture(scope="module")
@@ -100,22 +85,22 @@ def report() -> Iterator[Report]:
 
 
 @pytest.fixture
-def attempt(service: Service, report: Report, tmp_path: Path) -> Try:
-    """Has an agent do its task, sees that it does and that both count alike, and adds a row to the report."""
+def attempt(fastmode: Fastmode, report: Report, tmp_path: Path) -> Try:
+    """Has an agent do its task, sees that it does, and adds a row to the report."""
 
-    def attempt(name: str, tier: Tier, situation: str, happens: str = "", does: str = "") -> Trial:
+    def attempt(name: str, tier: Tier, happens: str = "nothing", does: str = "its task") -> Trial:
+        fastmode.rules(SCRIPT)
         home, project = tmp_path / "home", Project.make(tmp_path / "project")
         home.mkdir()
-        httpx.delete(f"{service.base_url}/fastmode/journal").raise_for_status()
         began = time.monotonic()
-        run = AGENTS[name].run(service.base_url, tier, situation, home, project.path)
-        trial = Trial(run, project, _notes(service), time.monotonic() - began)
+        run = AGENTS[name].run(fastmode.base_url, tier, home, project.path)
+        trial = Trial(run, project, fastmode.journal(), time.monotonic() - began)
         assert run.exit_code == 0, str(trial)
         assert run.said is not None, str(trial)
         assert run.said.words.startswith("Done"), str(trial)
         assert project.is_mended, str(trial)
         assert project.was_tested, str(trial)
-        assert run.said.usage == trial.counted, str(trial)
+        assert all(entry.outcome == "ok" or entry.fault for entry in trial.entries), str(trial)
         report.rows.append(
             Row(name, tier, happens, does, trial.served, run.said.usage, run.said.dollars, trial.seconds)
         )
@@ -126,46 +111,60 @@ def attempt(service: Service, report: Report, tmp_path: Path) -> Try:
 
 @pytest.mark.parametrize(("name", "tier"), [(name, tier) for name, agent in AGENTS.items() for tier in agent.models])
 def test_an_agent_reads_edits_tests_and_stops(attempt: Try, name: str, tier: Tier) -> None:
-    trial = attempt(name, tier, "all is well")
-    assert trial.served == (tier,) * 4
-    assert not any(note["mistake"] or note["fault"] for note in trial.notes)
+    trial = attempt(name, tier)
+    assert trial.served == (tier,) * 4, str(trial)
+    assert trial.run.said is not None
+    assert trial.run.said.usage == trial.counted, str(trial)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-@pytest.mark.parametrize("name", MAKING_MISTAKES)
-def test_an_agent_goes_on_after_a_mistake_of_the_model(attempt: Try, name: str, mistake: str) -> None:
-    trial = attempt(name, "spark", mistake, mistake.replace("_", " "), "tells the model, which calls again")
-    assert trial.served == ("spark",) * 5
-    assert [note["mistake"] for note in trial.notes if note["mistake"]] == [mistake]
+@pytest.mark.parametrize("name", WITH_SPARK)
+def test_an_agent_goes_on_after_a_mistake_of_the_model(
+    fastmode: Fastmode, attempt: Try, name: str, mistake: str
+) -> None:
+    fastmode.rules({"rules": _first_calls(mistake)})
+    trial = attempt(name, "spark", mistake.replace("_", " "), "says so; the model calls again")
+    assert trial.served == ("spark",) * 5, str(trial)
+    assert [entry.mistake for entry in trial.entries] == [mistake, "", "", "", ""], str(trial)
+    assert trial.run.said is not None
+    assert trial.run.said.usage == trial.counted, str(trial)
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_an_agent_asks_again_after_a_refusal_for_a_moment(attempt: Try, name: str) -> None:
-    trial = attempt(name, "fast", "refused for a moment", "429, retry-after 1 s", "waits, stays fast")
-    assert trial.served == ("fast",) * 4
-    assert [note["status"] for note in trial.notes if note["fault"]] == [429]
-
-
-def test_claude_code_goes_on_at_standard_speed_after_a_refusal_for_long(attempt: Try) -> None:
-    trial = attempt("Claude Code", "fast", "refused for long", "429, retry-after 120 s", "goes on at standard speed")
-    assert trial.served == ("standard",) * 4
-    assert [(note["status"], note["tier_served"]) for note in trial.notes if note["fault"]] == [(429, "fast")]
-
-
-@pytest.mark.parametrize("tier", ["standard", "fast"])
-def test_claude_code_reckons_the_price_that_the_service_does(attempt: Try, service: Service, tier: Tier) -> None:
-    before = _nanodollars(service)
-    trial = attempt("Claude Code", tier, "all is well", "", "reckons the same price")
+def test_an_agent_asks_again_when_fast_mode_is_refused(fastmode: Fastmode, attempt: Try, name: str) -> None:
+    fastmode.fault("status=429; retry_after=1", times=1, tier="fast")
+    trial = attempt(name, "fast", "429, retry-after 1 s", "waits, and stays fast")
+    assert trial.entries[0].status == 429
+    assert trial.served == ("fast",) * 4, str(trial)
     assert trial.run.said is not None
-    assert trial.run.said.dollars == pytest.approx((_nanodollars(service) - before) / 1e9, abs=1e-9)
+    assert trial.run.said.usage == trial.counted, str(trial)
 
 
-def _notes(service: Service) -> list[dict[str, Any]]:
-    answer = httpx.get(f"{service.base_url}/fastmode/journal").raise_for_status()
-    notes: list[dict[str, Any]] = answer.json()["notes"]
-    return notes
+@pytest.mark.parametrize(
+    ("fault", "happens"), [("status=429; retry_after=120", "429, retry-after 120 s"), ("status=529", "529")]
+)
+def test_claude_code_goes_on_at_standard_speed_when_fast_mode_is_refused_for_long(
+    fastmode: Fastmode, attempt: Try, fault: str, happens: str
+) -> None:
+    fastmode.fault(fault, times=1, tier="fast")
+    trial = attempt(CLAUDE_CODE.name, "fast", happens, "goes on at standard speed")
+    assert (trial.entries[0].tier_served, trial.entries[0].outcome) == ("fast", "rejected")
+    assert trial.served == ("standard",) * 4, str(trial)
+    assert trial.run.said is not None
+    assert trial.run.said.usage == trial.counted, str(trial)
 
 
-def _nanodollars(service: Service) -> int:
-    lines = httpx.get(f"{service.base_url}/metrics").text.splitlines()
-    return sum(int(float(line.split()[-1])) for line in lines if line.startswith("fastmode_cost_nanodollars_total{"))
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_asks_again_when_a_stream_is_cut_off(fastmode: Fastmode, attempt: Try, name: str) -> None:
+    """How it counts what it has of that stream is its own affair."""
+    fastmode.fault("cut@3", times=1)
+    trial = attempt(name, "fast", "the stream is cut off", "asks again")
+    assert trial.entries[0].outcome == "cancelled"
+    assert trial.served == ("fast",) * 4, str(trial)
+
+
+def _first_calls(mistake: str) -> list[dict[str, Any]]:
+    """The script's rules that have a file read, once each, with this mistake in the call."""
+    rules = tomllib.loads(SCRIPT.read_text())["rules"]
+    reading = [rule for rule in rules if rule["name"].endswith("read")]
+    return [{**rule, "times": 1, "reply": {**rule["reply"], "mistake": mistake}} for rule in reading]
