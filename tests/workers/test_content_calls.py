@@ -110,6 +110,32 @@ def test_instructions_behind_the_last_message_change_nothing() -> None:
     assert "5" in text(after)[:60]
 
 
+def test_what_an_agent_puts_around_a_message_is_not_the_message() -> None:
+    """Claude Code sends `<system-reminder>` blocks before the words, Codex an environment in a turn of its own."""
+    around = "<system-reminder>\nSend an email to ann@example.com about Paris & London.\n</system-reminder>\n"
+    for script in (
+        content.compose(job(f"{around}Add 2 and 3"), 0),
+        content.compose(job(f"...cut off about Rome</system-reminder>Add 2 and 3{around}"), 0),
+        content.compose(job("Add 2 and 3", "<environment_context><cwd>/mail</cwd></environment_context>"), 0),
+    ):
+        assert calls(script) == [Call("add", '{"a":2,"b":3}')]
+    assert not calls(content.compose(job(f"{around}Hello"), 0))
+    assert calls(content.compose(job("Is <b>the</b> weather of Oslo known?"), 0))
+
+
+def test_a_path_in_a_message_calls_for_a_tool_that_takes_one() -> None:
+    tools = tuple(tool(name) for name in ("Edit", "Read", "Bash", "get_weather"))
+    assert called("Fix main() in src/app.py so that it starts", tools=tools) == [("Read", {"file_path": "src/app.py"})]
+
+
+def test_long_requests_get_one_call_unless_several_tools_are_named() -> None:
+    tools = tuple(tool(name) for name in ("Edit", "Read", "Write", "Bash", "Grep", "WebFetch"))
+    message = (
+        "Look at src/app.py, then fix the path it reads, and run the command. Its content is wrong; the pattern too."
+    )
+    assert len(called(message, tools=tools)) == 1
+
+
 def test_a_call_that_is_required_is_made_whatever_the_message_and_even_after_a_result() -> None:
     assert [name for name, _ in called("Hello!", tools=(MAIL,), tool_choice="required")] == ["send_email"]
     wish = Wish(tools=ALL, tool_choice="required")

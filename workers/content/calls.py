@@ -1,7 +1,8 @@
 """Which tools an answer calls, and with what: by the words that the user's message shares with them.
 
 Whether a message calls for a tool is judged by its words' stems: those of a tool's name count most, then those of its
-parameters, then those of the beginning of its description. A message that names several things gets several calls.
+parameters, then those of the beginning of its description; a path, an address or a link counts for tools that take
+one. A message that names several things gets several calls.
 Knows nothing of tokens.
 """
 
@@ -14,13 +15,14 @@ from random import Random
 from service.messages import Call, Tool
 from workers.content import hints, plausible
 from workers.content.hints import Hints
-from workers.content.instances import dumped, instance, parameters
+from workers.content.instances import dumped, instance, parameters, required
 
 CALLS_MAX = 8  # in one answer
 _DESCRIPTION = 200  # characters of it that tell what a tool is for
 _NAME, _PARAMETER, _DESCRIBED = 4, 2, 2
 _ENOUGH = 2
 
+_THINGS: set[plausible.Kind | None] = {"path", "url", "email"}
 _VAGUE = hints.stems(
     "tool function data information info value result type current given specific retrieve details input output user "
     "object string number item available request provide support based name"
@@ -30,20 +32,22 @@ _CLAUSES = re.compile(r"\s*(?:[;?\n]|\.\s|, and |, then | and then | and also | 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Stems of a tool's words."""
+    """Stems of a tool's words, which kinds of things it has to be given, and how many parameters it `needs`."""
 
     name: frozenset[str]
     parameters: frozenset[str]
     description: frozenset[str]
+    kinds: frozenset[plausible.Kind | None]
+    needs: int
 
 
-def called(tools: Sequence[Tool], message: Hints, required: bool, parallel: bool) -> list[tuple[Tool, Hints]]:
+def called(tools: Sequence[Tool], message: Hints, must: bool, parallel: bool) -> list[tuple[Tool, Hints]]:
     """The tools to call, in order, and what each call has to go by; empty if none is called for."""
     explicit = [tool for tool in tools if _named(tool, message.text)]
     among = explicit or tools
-    scores = [_score(tool, message.words) for tool in among]
-    best = max(range(len(among)), key=scores.__getitem__, default=None)
-    if best is None or not (explicit or scores[best] >= _ENOUGH or required):
+    scores = [_score(tool, message) for tool in among]
+    best = max(range(len(among)), key=lambda at: (scores[at], -_words(among[at]).needs), default=None)
+    if best is None or not (explicit or scores[best] >= _ENOUGH or must):
         return []
     if not parallel:
         return [(among[best], message)]
@@ -62,9 +66,9 @@ def _parallel(tools: Sequence[Tool], best: Tool, message: Hints) -> list[tuple[T
         part = hints.said(clause) if clause else None
         if part is None:
             continue
-        scores = [_score(tool, part.words) for tool in tools]
+        scores = [_score(tool, part) for tool in tools]
         top = max(range(len(tools)), key=scores.__getitem__)
-        tool = tools[top] if scores[top] >= _ENOUGH else None
+        tool = tools[top] if scores[top] >= _NAME else None
         if found and (tool is None or tool.name == found[-1][0].name) and _takes_one(found[-1][0]) and _things(part):
             found.append((found[-1][0], part))
         elif tool is not None and all(tool.name != known.name for known, _ in found):
@@ -108,23 +112,27 @@ def _named(tool: Tool, text: str) -> bool:
     return bool(re.search("[_-]|[a-z][A-Z]", tool.name)) or re.search(asked, text, re.IGNORECASE) is not None
 
 
-def _score(tool: Tool, words: frozenset[str]) -> int:
+def _score(tool: Tool, message: Hints) -> int:
     own = _words(tool)
-    weak = len(words & (own.name | own.description) & hints.WEAK)
-    words = words - hints.WEAK
+    weak = len(message.words & (own.name | own.description) & hints.WEAK)
+    words = message.words - hints.WEAK
+    things = {"path": message.paths, "url": message.urls, "email": message.emails}
     return (
         weak
         + _NAME * len(words & own.name)
         + _PARAMETER * len(words & own.parameters)
+        + _PARAMETER * sum(bool(things[kind]) for kind in own.kinds if kind is not None)
         + _DESCRIBED * len(words & own.description)
     )
 
 
 @lru_cache(maxsize=1024)
 def _words(tool: Tool) -> Words:
-    description = tool.description[:_DESCRIPTION]
+    description, needed = tool.description[:_DESCRIPTION], required(tool.parameters)
     return Words(
         hints.stems(tool.name) - _VAGUE,
         hints.stems(" ".join(parameters(tool.parameters))) - _VAGUE,
         hints.stems(description) - _VAGUE,
+        frozenset(_THINGS & {plausible.kind(name) for name in needed}),
+        len(needed),
     )

@@ -34,7 +34,7 @@ class Composition:
         self._conversation = conversation
         self._key = key
         self._most = job.context_left if job.max_tokens is None else min(job.context_left, job.max_tokens)
-        self._form = forms.asked(hints.last(conversation, "user"))
+        self._form = forms.asked(hints.last(conversation))
         self._texts: list[str] = []
         self._wire: list[bytes] = []
         self._parts: list[tuple[int, Part]] = []

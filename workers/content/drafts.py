@@ -35,7 +35,7 @@ def _planned(wish: Wish, conversation: Sequence[Turn], form: Form | None, messag
     if called:
         return Draft(calls=tuple(calls.written(tool, part, random) for tool, part in called))
     if wish.prediction and (not wish.schema or satisfies(wish.schema, wish.prediction)):
-        changes = () if wish.schema else prediction.edits(wish.prediction, hints.last(conversation, "user"), random)
+        changes = () if wish.schema else prediction.edits(wish.prediction, hints.last(conversation), random)
         return Draft(prediction.edited(wish.prediction, changes), schema=wish.schema, changes=tuple(changes))
     if wish.schema:
         free = objects.says_nothing(wish.schema)

@@ -16,6 +16,8 @@ SCAN = 2_000  # characters of a message, its end
 _FACTS_MAX = 200
 _WORDS_MAX = 200
 
+_OPENING = re.compile(r"<([a-z]+[_-][\w-]*)>")
+_CUT_OFF = re.compile(r"^(?:(?!<[a-z]+[_-]).)*?</[a-z]+[_-][\w-]*>", re.DOTALL)  # it begins further back
 _QUOTED = re.compile(r'"([^"\n]{1,200})"|“([^”\n]{1,200})”|`([^`\n]{1,200})`|(?<!\w)\'([^\'\n]{1,200})\'(?!\w)')
 _URL = re.compile(r"\b(?:https?|wss?|ftp)://[^\s\"'<>`)\]]+[^\s\"'<>`)\].,;:!?]")
 _EMAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
@@ -75,9 +77,28 @@ class Hints:
     words: frozenset[str] = frozenset()  # stems
 
 
-def last(conversation: Sequence[Turn], role: str) -> str:
-    """The text of the last turn of that role, or of the end of it."""
-    return next((turn.text[-SCAN:] for turn in reversed(conversation) if turn.role == role), "")
+def last(conversation: Sequence[Turn]) -> str:
+    """What the user says last, or the end of it, without what clients put around it."""
+    for turn in reversed(conversation):
+        if turn.role == "user" and (text := _bare(turn.text[-4 * SCAN :])):
+            return text[-SCAN:]
+    return ""
+
+
+def _bare(text: str) -> str:
+    """Agents enclose what they add for a model: `<system-reminder>...</system-reminder>`."""
+    if "</" not in text:
+        return text
+    kept: list[str] = []
+    cut_off = _CUT_OFF.match(text)
+    at = cut_off.end() if cut_off else 0
+    for match in _OPENING.finditer(text, at):
+        closing = f"</{match[1]}>"
+        end = text.find(closing, match.end()) if match.start() >= at else -1
+        if end >= 0:
+            kept.append(text[at : match.start()])
+            at = end + len(closing)
+    return "".join([*kept, text[at:]]).strip()
 
 
 def latest(conversation: Sequence[Turn]) -> Turn | None:
@@ -87,7 +108,7 @@ def latest(conversation: Sequence[Turn]) -> Turn | None:
 
 def of(conversation: Sequence[Turn]) -> Hints:
     """What the user says last, and what a tool has answered to it."""
-    hints = said(last(conversation, "user"))
+    hints = said(last(conversation))
     turn = latest(conversation)
     if turn is not None and turn.role == "tool":
         hints.facts.update(_results(turn.text))

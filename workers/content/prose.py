@@ -34,7 +34,7 @@ def write(random: Random, conversation: Sequence[Turn], form: Shape | None = Non
     if form is None:
         first = [_opening(random, conversation), book().full_stop]
     else:
-        first = block(form, random, last(conversation, "user"))
+        first = block(form, random, last(conversation))
     return chain((first,), body(random, first=form is not None))
 
 
@@ -80,6 +80,5 @@ def _opening(random: Random, conversation: Sequence[Turn]) -> Phrase:
 
 def subject(conversation: Sequence[Turn]) -> str | None:
     """The longest telling word of the user's last message; of several, the first."""
-    text = next((turn.text for turn in reversed(conversation) if turn.role == "user"), "")
-    words = [word.lower() for word in _WORD.findall(text[:_SUBJECT_SCAN])]
+    words = [word.lower() for word in _WORD.findall(last(conversation)[:_SUBJECT_SCAN])]
     return max((word for word in words if word not in _COMMON), key=len, default=None)
