@@ -4,6 +4,7 @@ Requests are described by the models that they are checked with, so that the two
 another is said by errors, and not here. Served at /openapi.json.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -12,6 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from gateway import openapi_answers as answers
+from gateway.dialects import JSON
 from gateway.openapi_answers import Schema
 from service.embeddings import EMBEDDERS
 from service.profiles import Profile
@@ -135,16 +137,21 @@ class Described(FastAPI):
     """An application that knows what its routes are for, and for which models."""
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(title="fastmode", docs_url=None, redoc_url=None, redirect_slashes=False)
+        super().__init__(title="fastmode", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
         self._profile = profile
+        self._told: dict[str, Any] | None = None
+
+        @self.get("/openapi.json", include_in_schema=False)
+        async def described() -> JSON:
+            return JSON(await asyncio.to_thread(self.openapi))  # making it takes as long as many tokens
 
     def openapi(self) -> dict[str, Any]:
         """Made once, when it is first asked for."""
-        if self.openapi_schema is None:
+        if self._told is None:
             found = super().openapi()["paths"]  # the framework knows its routes, but not what they read and write
             routes = {f"{method.upper()} {path}" for path, methods in found.items() for method in methods}
-            self.openapi_schema = _document(self._profile, routes)
-        return self.openapi_schema
+            self._told = _document(self._profile, routes)
+        return self._told
 
 
 def _document(profile: Profile, routes: set[str]) -> dict[str, Any]:
