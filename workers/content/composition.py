@@ -24,6 +24,7 @@ from workers.content.spelling import SILENT, spell
 
 REASONING_SIGMA = 0.5  # of its lognormal length
 REASONING_SHARE = 0.5  # of what may be generated, at most
+_PLAIN = Draft(shaped=True)
 
 
 class Composition:
@@ -42,7 +43,7 @@ class Composition:
     def script(self) -> Script:
         """Raises Unsatisfiable."""
         if self._is_plain():
-            plain = self._prose(Draft(shaped=True))
+            plain = self._prose(_PLAIN)
             return Script(plain.tokens, plain.finish, plain.wire, stopped=plain.stopped)
         planned = draft(self._job.wish, self._conversation, self._form, self._key)
         self._think(planned)
