@@ -13,6 +13,7 @@ import orjson
 
 from gateway.attendance import Attendance, never
 from gateway.exchange import Exchange
+from gateway.replays import Log
 from service.errors import Broken, Unavailable
 from service.messages import Delta, Started
 from service.stored import Kept, Stored
@@ -31,17 +32,17 @@ class Backgrounds:
 
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
-        self._begun: asyncio.Queue[tuple[Exchange, Events, Keep]] = asyncio.Queue()
+        self._begun: asyncio.Queue[tuple[Exchange, Events, Keep, Log | None]] = asyncio.Queue()
         self._here: dict[str, Attendance] = {}
         self._running = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def serve(self, exchange: Exchange, events: Events, keep: Keep) -> None:
-        """Run it from here on. Returns at once."""
+    def serve(self, exchange: Exchange, events: Events, keep: Keep, log: Log | None = None) -> None:
+        """Run it from here on, and log it if somebody may follow it. Returns at once."""
         self._running += 1
         self._idle.clear()
-        self._begun.put_nowait((exchange, events, keep))
+        self._begun.put_nowait((exchange, events, keep, log))
 
     async def settled(self, kept: Kept) -> Kept:
         """The response, or what has become of it if the gateway that ran it is gone. Raises Unavailable."""
@@ -80,14 +81,16 @@ class Backgrounds:
             while True:
                 tasks.create_task(self._serve(*await self._begun.get()))
 
-    async def _serve(self, exchange: Exchange, events: Events, keep: Keep) -> None:
+    async def _serve(self, exchange: Exchange, events: Events, keep: Keep, log: Log | None) -> None:
         name = exchange.ticket.job.id
         async with Attendance(exchange, never, _nothing, _nothing) as attendance:
             self._here[name] = attendance
             try:
-                await self._attend(exchange, events, keep, attendance)
+                await self._attend(exchange, events, keep, log, attendance)
             finally:
                 del self._here[name]
+        if log is not None:
+            await log.flush(attendance.now, last=True)
         if exchange.error is not None:
             keep(events.ended("failed", None, exchange.error))
         elif attendance.gone or exchange.usage is None:
@@ -98,14 +101,20 @@ class Backgrounds:
         if not self._running:
             self._idle.set()
 
-    async def _attend(self, exchange: Exchange, events: Events, keep: Keep, attendance: Attendance) -> None:
+    async def _attend(
+        self, exchange: Exchange, events: Events, keep: Keep, log: Log | None, attendance: Attendance
+    ) -> None:
         looked = attendance.now
         while not exchange.over and not attendance.gone:
             for event in await attendance.events(at_most=_LOOK_EVERY):
                 if isinstance(event, Delta):
                     events.answer.add(event)
+                    if log is not None:
+                        log.add(event)
                 elif isinstance(event, Started):
                     keep(events.ended("in_progress", None))
+            if log is not None:
+                await log.flush(attendance.now)
             if not exchange.over and attendance.now - looked >= _LOOK_EVERY:
                 looked = attendance.now
                 if await self._is_cancelled(exchange.ticket.job.id):

@@ -1,6 +1,7 @@
 """Responses: a request reads as five verbs: parse, admit, submit, relay, encode. What is kept can be looked up."""
 
 import asyncio
+import re
 import time
 import uuid
 from collections.abc import Mapping
@@ -15,7 +16,9 @@ from gateway.answers import Stream, Whole
 from gateway.backgrounds import Backgrounds
 from gateway.desk import Desk
 from gateway.dialects import OPENAI
+from gateway.exchange import Exchange
 from gateway.openai_speech import OpenAISpeech
+from gateway.replays import Log, Replay, check_followed
 from gateway.responses_asked import Conversations, Keeper, Keeps, Said, account_in, ask_of, counted, head_of
 from service import tokenizer
 from service.errors import InvalidRequest, NotFound
@@ -28,6 +31,7 @@ from service.wire.openai_responses_events import Events, Frame, server_sent
 from service.wire.openai_responses_ids import PREFIX
 from service.wire.openai_responses_object import Head, response, whole
 
+_NUMBER = re.compile("-1|[0-9]{1,9}")
 _PAGE, _PAGE_MAX = 20, 100  # items of a listing
 
 
@@ -78,15 +82,27 @@ def routes(desk: Desk, stored: Stored, backgrounds: Backgrounds) -> APIRouter:
         call, exchange = await desk.take_after(request, _parse, ask, PREFIX)
         head = head_of(call, said, exchange.ticket)
         keeper = Keeper(stored, call, said, exchange.ticket)
-        if call.background and not call.stream:
-            queued = response(head, "queued")
-            keeper.keep(queued)
-            backgrounds.serve(exchange, Events(head), keeper.keep)
-            return OPENAI.answer(queued)
+        if call.background:
+            return await _begin(call, head, keeper, exchange)
         speech = ResponsesSpeech(head, keeper, arrived)
         if not call.stream:
             return Whole(desk.settings, exchange, speech)
         return Stream(desk.settings, exchange, speech, KeptEvents(head, keeper))
+
+    async def _begin(call: ResponsesRequest, head: Head, keeper: Keeper, exchange: Exchange) -> Response:
+        """What is answered at once to who asks for something in the background."""
+        if exchange.error is not None:
+            await exchange.settle()
+            raise exchange.error
+        queued = response(head, "queued")
+        keeper.keep(queued)
+        log = Log(stored, head) if call.stream else None
+        if log is not None:
+            await log.flush(0.0, last=True)  # there is something to follow from the beginning
+        backgrounds.serve(exchange, Events(head), keeper.keep, log)
+        if log is None:
+            return OPENAI.answer(queued)
+        return Replay(desk.settings, stored, keeper.kept(queued))
 
     @router.post("/v1/responses/input_tokens")
     async def input_tokens(request: Request) -> Response:
@@ -110,6 +126,9 @@ def routes(desk: Desk, stored: Stored, backgrounds: Backgrounds) -> APIRouter:
     @router.get("/v1/responses/{name}")
     async def retrieve(name: str, request: Request) -> Response:
         kept = await _find(stored, name, request)
+        if _yes(request, "stream"):
+            check_followed(await stored.logged(name, 0))
+            return Replay(desk.settings, stored, kept, _number(request, "starting_after"))
         return OPENAI.answer((await backgrounds.settled(kept)).response)
 
     @router.get("/v1/responses/{name}/input_items")
@@ -143,6 +162,18 @@ async def _find(stored: Stored, name: str, request: Request) -> Kept:
     if kept is None:
         raise NotFound(f"Response with id '{name[:100]}' not found.", param="response_id")
     return kept
+
+
+def _yes(request: Request, name: str) -> bool:
+    return request.query_params.get(name, "false").lower() in ("true", "1")
+
+
+def _number(request: Request, name: str) -> int:
+    """Raises InvalidRequest. -1 is before all."""
+    text = request.query_params.get(name, "-1")
+    if not _NUMBER.fullmatch(text):
+        raise InvalidRequest(f"Invalid type for '{name}': expected an integer.", code="invalid_type", param=name)
+    return int(text)
 
 
 def _page(items: list[Any], query: Mapping[str, str]) -> dict[str, Any]:

@@ -164,17 +164,17 @@ class Keeper:
         self._items = orjson.dumps(identified(said.own, ticket.job.id)) if call.kept else b"[]"
 
     def keep(self, told: Mapping[str, Any]) -> None:
-        if not self._call.kept:
-            return
-        self._stored.put(
-            Kept(
-                id=told["id"],
-                account=self._ticket.job.tenant,
-                response=orjson.dumps(told),
-                items=self._items,
-                previous=self._call.previous_response_id,
-                background=bool(self._call.background),
-                over=told["status"] not in ("queued", "in_progress"),
-                gateway=self._ticket.job.gateway,
-            )
+        if self._call.kept:
+            self._stored.put(self.kept(told))
+
+    def kept(self, told: Mapping[str, Any]) -> Kept:
+        return Kept(
+            id=told["id"],
+            account=self._ticket.job.tenant,
+            response=orjson.dumps(told),
+            items=self._items,
+            previous=self._call.previous_response_id,
+            background=bool(self._call.background),
+            over=told["status"] not in ("queued", "in_progress"),
+            gateway=self._ticket.job.gateway,
         )

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.resources import files
 
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 
 _INDEX = "fm:{stored}:index"
 _RETRY = 0.25  # s
+_LOGGED = 600.0  # s that a log is kept after its last entry
 _LATE = 0.05  # s another gateway may take to write what its client has heard already
 _WAITING_MAX = 64 * 1024 * 1024  # bytes
 
@@ -110,6 +112,20 @@ class Stored:
         async with self._redis.answered():
             return bool(await self._redis.exists(_cancel_key(name)))
 
+    async def log(self, name: str, entries: Sequence[bytes]) -> None:
+        """Add to what is logged of a response. Raises Unavailable when Redis does not answer."""
+        key = _log_key(name)
+        async with self._redis.answered(), self._redis.pipeline(transaction=False) as pipe:
+            pipe.rpush(key, *entries)
+            pipe.pexpire(key, round(min(self._ttl, _LOGGED) * 1000))
+            await pipe.execute()
+
+    async def logged(self, name: str, start: int) -> list[bytes]:
+        """What has been logged of a response from entry `start` on. Raises Unavailable."""
+        async with self._redis.answered():
+            entries: list[bytes] = await self._redis.lrange(_log_key(name), start, -1)  # type: ignore[assignment]
+        return entries
+
     async def run(self) -> None:
         while True:
             await self._woken.wait()
@@ -161,6 +177,10 @@ def _source(script: str) -> str:
 
 def _key(name: str) -> str:
     return f"fm:{{stored}}:{name[:128]}"
+
+
+def _log_key(name: str) -> str:
+    return f"fm:{{stored}}:log:{name[:128]}"
 
 
 def _cancel_key(name: str) -> str:

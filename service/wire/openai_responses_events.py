@@ -94,7 +94,11 @@ class Events:
 
     def closing(self, usage: Usage) -> bytes:
         """What follows when the answer has ended."""
-        return self._close() + self._last(self.whole(usage))
+        return self.end(self.whole(usage))
+
+    def end(self, told: dict[str, Any]) -> bytes:
+        """As `closing`, with the object as it is known already."""
+        return self._close() + self._last(told)
 
     def failure(self, error: ServiceError) -> bytes:
         """A stream that cannot be completed says so, as an error and as a response that has failed."""

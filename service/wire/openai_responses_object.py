@@ -5,7 +5,7 @@ Shapes and order of fields after recorded traffic and the types of openai 3.57.
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import orjson
@@ -38,6 +38,16 @@ class Head:
     encrypted: bool = False
     obfuscate: bool = True
     logprobs: bool = False
+
+
+def packed(head: Head) -> bytes:
+    """To be read by `unpacked`."""
+    return orjson.dumps({**asdict(head), "custom": sorted(head.custom)})
+
+
+def unpacked(data: bytes) -> Head:
+    fields = orjson.loads(data)
+    return Head(**{**fields, "custom": frozenset(fields["custom"])})
 
 
 def response(

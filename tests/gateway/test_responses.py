@@ -338,6 +338,28 @@ def test_a_background_response_is_polled(client: OpenAI) -> None:
     assert client.responses.cancel(answer.id) == answer
 
 
+def test_a_background_stream_can_be_left_and_taken_up_again(client: OpenAI) -> None:
+    stream = client.responses.create(model=MODEL, input="Say hello.", background=True, stream=True)
+    first = [next(stream) for _ in range(5)]
+    stream.close()
+    assert first[0].type == "response.created"
+    name = first[0].response.id
+    rest = list(client.responses.retrieve(name, stream=True, starting_after=4))
+    again = list(client.responses.retrieve(name, stream=True))
+    assert [event.sequence_number for event in rest] == list(range(5, 5 + len(rest)))
+    assert [*first, *rest] == again
+    assert rest[-1].type == "response.completed"
+    assert rest[-1].response == client.responses.retrieve(name)
+    deltas = [event.delta for event in again if event.type == "response.output_text.delta"]
+    assert "".join(deltas) == rest[-1].response.output_text
+
+
+def test_only_background_streams_can_be_followed(client: OpenAI) -> None:
+    for answer in (ask(client), ask(client, background=True)):
+        with pytest.raises(BadRequestError):
+            client.responses.retrieve(answer.id, stream=True)
+
+
 def test_only_background_responses_can_be_cancelled(client: OpenAI) -> None:
     with pytest.raises(BadRequestError):
         client.responses.cancel(ask(client).id)
