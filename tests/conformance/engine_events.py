@@ -108,7 +108,9 @@ def _parts(draw: st.DrawFn) -> list[Part]:
 
 
 def _batches() -> st.SearchStrategy[list[list[str]]]:
-    return st.lists(st.lists(_PIECES | _ODD, min_size=1, max_size=5), min_size=1, max_size=3)
+    """Tokens come alone or several at once; some have no text, as those that name a tool."""
+    blank = st.lists(st.just(""), min_size=1, max_size=3)
+    return st.lists(blank | st.lists(_PIECES | _ODD, min_size=1, max_size=5), min_size=1, max_size=3)
 
 
 @st.composite

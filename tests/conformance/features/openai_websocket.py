@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 from features import Lacking, feature
-from features.openai_door import MODEL, Door
+from features.openai_door import FAULT, MODEL, Door
+from features.raising import raises
 
 _ENDS = {"response.completed", "response.incomplete", "response.failed", "error"}
 
@@ -93,3 +94,17 @@ def the_asynchronous_client_has_a_socket(door: Door) -> None:
         assert said[3].output_text == door.respond(input="Say something about 3", max_output_tokens=None).output_text
 
     asyncio.run(ask())
+
+
+@feature
+def a_socket_that_is_cut_does_not_look_complete(door: Door) -> None:
+    """A socket that is cut off in the middle ends without an end of the response"""
+    _connect(door)
+    kinds: list[str] = []
+    with door.client.responses.connect(extra_headers={FAULT: "cut@3"}) as connection:
+        connection.response.create(model=MODEL, input="Hello")
+        with raises(Exception):
+            while True:
+                kinds.append(connection.recv().type)
+    assert "response.output_text.delta" in kinds
+    assert not _ENDS & set(kinds)
