@@ -34,8 +34,14 @@ class Turn(msgspec.Struct, array_like=True, frozen=True):
     text: str
 
 
+TAKES_TEXT = b'{"type":"string"}'
+
+
 class Tool(msgspec.Struct, array_like=True, frozen=True):
-    """What the model may call. `parameters` is a JSON Schema as JSON; empty: any object."""
+    """What the model may call. `parameters` is a JSON Schema as JSON; empty: any object.
+
+    With TAKES_TEXT for it, the arguments of a call are text as it is.
+    """
 
     name: str
     parameters: bytes = b""

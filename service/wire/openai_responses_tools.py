@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from service.errors import InvalidRequest
-from service.messages import Tool
+from service.messages import TAKES_TEXT, Tool
 from service.wire.openai_body import as_json
 from service.wire.openai_errors import missing
 from service.wire.openai_tools import schema_fault
@@ -105,7 +105,9 @@ def _tool(tool: Mapping[str, Any], path: str) -> Tool:
     words = description if isinstance(description, str) else ""
     parameters = tool.get("parameters")
     strict = tool.get("strict") is True
-    if tool["type"] == "custom" or parameters is None:
+    if tool["type"] == "custom":
+        return Tool(tool["name"], TAKES_TEXT, words, strict)
+    if parameters is None:
         return Tool(tool["name"], description=words, strict=strict)
     if not isinstance(parameters, dict):
         where = f"{path}.parameters"

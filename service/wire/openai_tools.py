@@ -11,7 +11,7 @@ from pydantic import Field
 
 from service import schemas
 from service.errors import InvalidRequest
-from service.messages import Tool
+from service.messages import TAKES_TEXT, Tool
 from service.wire.openai_body import BOUNDED, Fields, as_json
 from service.wire.openai_errors import missing
 
@@ -45,7 +45,7 @@ class ToolDefinition(Fields):
         if self.type == "custom":
             if self.custom is None:
                 raise missing(f"{path}.custom")
-            return Tool(self.custom.name, description=self.custom.description or "")
+            return Tool(self.custom.name, TAKES_TEXT, self.custom.description or "")
         if self.function is None:
             raise missing(f"{path}.function")
         return _function(self.function, f"{path}.function")

@@ -22,7 +22,7 @@ PATCH = {"type": "custom", "custom": {"name": "patch", "description": "A diff"}}
 TOOLS = (
     Tool("look", b'{"type":"object"}'),
     Tool("say", description="Aloud", strict=True),
-    Tool("patch", description="A diff"),
+    Tool("patch", b'{"type":"string"}', "A diff"),
 )
 OPEN = {"type": "object", "properties": {"a": {"type": "string"}}}
 CLOSED = {**OPEN, "required": ["a"], "additionalProperties": False}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tool_schemas import TOOLS
 
 from service import tokenizer
-from service.messages import Call, Job, Tool, Turn, Wish
+from service.messages import TAKES_TEXT, Call, Job, Tool, Turn, Wish
 from workers import content
 from workers.content import Script, Unsatisfiable
 from workers.content.instances import valid
@@ -198,6 +198,17 @@ def test_calls_do_not_depend_on_limits_or_on_how_they_are_reported() -> None:
 
 def test_a_tool_without_parameters_is_called_with_an_empty_object() -> None:
     assert called("now ping", tools=(Tool("ping"),)) == [("ping", {})]
+
+
+def test_a_tool_that_takes_text_gets_text() -> None:
+    python = Tool("run_python", TAKES_TEXT, "Runs python code")
+    patch = Tool("apply_patch", TAKES_TEXT, "Apply a change to files")
+    (call,) = calls(content.compose(job("run_python: is 7 prime?", wish=Wish(tools=(python, *ALL))), 0))
+    assert call.name == "run_python"
+    compile(call.arguments, "call", "exec")
+    (call,) = calls(content.compose(job('apply_patch "*** Begin Patch"', wish=Wish(tools=(patch,))), 0))
+    assert call.arguments == "*** Begin Patch"
+    assert not calls(content.compose(job("These files changed.", wish=Wish(tools=(patch,))), 0))
 
 
 def test_a_tool_that_cannot_be_called_is_a_clear_error() -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
 
-from service.messages import Call, Tool
-from workers.content import hints, plausible
+from service.messages import TAKES_TEXT, Call, Tool
+from workers.content import forms, hints, plausible
 from workers.content.hints import Hints
 from workers.content.instances import dumped, instance, parameters, required
 
@@ -23,6 +23,7 @@ _NAME, _PARAMETER, _DESCRIBED = 4, 2, 2
 _ENOUGH = 2
 
 _THINGS: set[plausible.Kind | None] = {"path", "url", "email"}
+_PROGRAMS = hints.stems("code python script sql javascript bash shell program")
 _VAGUE = hints.stems(
     "tool function data information info value result type current given specific retrieve details input output user "
     "object string number item available request provide support based name"
@@ -56,7 +57,19 @@ def called(tools: Sequence[Tool], message: Hints, must: bool, parallel: bool) ->
 
 def written(tool: Tool, message: Hints, random: Random) -> Call:
     """A call with arguments that are valid. Raises Unsatisfiable."""
+    if tool.parameters == TAKES_TEXT:
+        return Call(tool.name, _text(tool, message))
     return Call(tool.name, dumped(instance(tool.parameters, random, message)))
+
+
+def _text(tool: Tool, message: Hints) -> str:
+    """What the message quotes, or a program where the tool is for one, or the message itself."""
+    if message.quoted:
+        return message.quoted[0]
+    own = _words(tool)
+    if not _PROGRAMS.isdisjoint(own.name | own.description):
+        return forms.program(f"{tool.name} {tool.description[:_DESCRIPTION]} {message.text}")
+    return message.text or tool.name
 
 
 def _parallel(tools: Sequence[Tool], best: Tool, message: Hints) -> list[tuple[Tool, Hints]]:
@@ -122,7 +135,7 @@ def _score(tool: Tool, message: Hints) -> int:
         + _NAME * len(words & own.name)
         + _PARAMETER * len(words & own.parameters)
         + _PARAMETER * sum(bool(things[kind]) for kind in own.kinds if kind is not None)
-        + _DESCRIBED * len(words & own.description)
+        + (_DESCRIBED * len(words & own.description) if tool.parameters != TAKES_TEXT else 0)
     )
 
 

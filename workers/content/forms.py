@@ -73,6 +73,11 @@ def _sample(text: str) -> str:
     return next((name for name in fitting if words & samples.SAMPLES[name].words), fitting[-1])
 
 
+def program(text: str) -> str:
+    """One in the language that the text names, for what it is about."""
+    return samples.SAMPLES[_sample(text)].code.strip()
+
+
 def ended(sentence: list[Phrase]) -> list[Phrase]:
     """The sentence as the end of an answer, rather than of a paragraph."""
     return [*sentence[:-1], _fence() if sentence[-1] is _fence_end() else book().full_stop]

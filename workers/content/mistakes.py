@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, TypeVar
 
-from service.messages import Call, Tool, Wish
+from service.messages import TAKES_TEXT, Call, Tool, Wish
 from workers.content import plausible
+from workers.content.calls import written
 from workers.content.draws import Draws
 from workers.content.hints import Hints
-from workers.content.instances import dumped, instance, required, valid
+from workers.content.instances import dumped, required, valid
 from workers.content.prediction import Edit
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.]*\w)")
@@ -104,9 +105,8 @@ def _wrong_tool(making: Making) -> Draft | None:
     others = [tool for tool in making.wish.tools if tool.name != making.draft.calls[index].name]
     if not others:
         return None
-    tool = others[int(making.random.random() * len(others))]
-    arguments = dumped(instance(tool.parameters, making.random, making.message))
-    return making.with_call(index, name=tool.name, arguments=arguments)
+    call = written(others[int(making.random.random() * len(others))], making.message, making.random)
+    return making.with_call(index, name=call.name, arguments=call.arguments)
 
 
 def _missing_argument(making: Making) -> Draft | None:
@@ -137,16 +137,14 @@ def _mistyped_argument(making: Making) -> Draft | None:
 
 
 def _invalid_json(making: Making) -> Draft | None:
-    if making.draft.calls:
+    draft = making.draft
+    if draft.calls:
         index = making.pick()
-        broken = (
-            None if making.strict(making.draft.calls[index]) else _broken(making.draft.calls[index].arguments, making)
-        )
+        call = draft.calls[index]
+        broken = None if making.strict(call) else _broken(call.arguments, making.random)
         return making.with_call(index, arguments=broken) if broken is not None else None
-    if making.draft.text is None or making.wish.strict or _parsed(making.draft.text) is None:
-        return None
-    broken = _broken(making.draft.text, making)
-    return replace(making.draft, text=broken) if broken is not None else None
+    broken = _broken(draft.text, making.random) if draft.text is not None and not making.wish.strict else None
+    return replace(draft, text=broken) if broken is not None else None
 
 
 def _hallucinated_tool(making: Making) -> Draft | None:
@@ -183,6 +181,8 @@ def _wrong_value(making: Making) -> Draft | None:
         call, tool = draft.calls[index], making.tool(draft.calls[index])
         schema = tool.parameters if tool is not None else b""
         arguments = _other_value(call.arguments, schema, making.random)
+        if arguments is None and schema == TAKES_TEXT:
+            arguments = _other_word(call.arguments, making.random)
         return making.with_call(index, arguments=arguments) if arguments is not None else None
     text = draft.opening if draft.text is None else draft.text
     if text is None:
@@ -236,13 +236,12 @@ def _mistyped(value: Any) -> list[Any]:
     return ["none", 0]
 
 
-def _broken(text: str, making: Making) -> str | None:
-    """JSON that is cut short, or has a comma too many, or quotes of the wrong kind."""
-    ways = (text[:-1], f"{text[:-1]},{text[-1:]}", text.replace('"', "'", 2), f"{text}}}")
-    for broken in _order(list(ways), making.random):
-        if broken and _parsed(broken) is None:
-            return broken
-    return None
+def _broken(text: str, random: Random) -> str | None:
+    """JSON that is cut short, or has a comma too many, or quotes of the wrong kind; None if it is none as it is."""
+    if _parsed(text) is None:
+        return None
+    ways = [text[:-1], f"{text[:-1]},{text[-1:]}", text.replace('"', "'", 2), f"{text}}}"]
+    return next((broken for broken in _order(ways, random) if broken and _parsed(broken) is None), None)
 
 
 def _other_value(text: str, schema: bytes, random: Random) -> str | None:
