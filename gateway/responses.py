@@ -100,6 +100,7 @@ def routes(desk: Desk, stored: Stored, backgrounds: Backgrounds) -> APIRouter:
         if log is not None:
             await log.flush(0.0, last=True)  # there is something to follow from the beginning
         backgrounds.serve(exchange, Events(head), keeper.keep, log)
+        await stored.write(desk.settings.redis_timeout)  # whoever knows its name can find it, whatever happens here
         if log is None:
             return OPENAI.answer(queued)
         return Replay(desk.settings, stored, keeper.kept(queued))
