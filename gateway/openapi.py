@@ -201,7 +201,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     if operation.gives is not None:
         content["application/json"] = {"schema": operation.gives}
     if operation.streams:
-        content["text/event-stream"] = {"schema": answers.TEXT}
+        content["text/event-stream"] = {"schema": answers.EVENT}
     if operation.text:
         content["text/plain"] = {"schema": answers.TEXT}
     failed = {"application/json": {"schema": operation.fails}}

@@ -40,6 +40,8 @@ def with_optional(schema: Schema, **fields: Schema) -> Schema:
     return {**schema, "properties": {**schema["properties"], **fields}}
 
 
+EVENT = with_optional(thing(data=TEXT), event=TEXT)  # of a stream, as OpenAPI describes server-sent events
+
 # --------------------------------------------------------------------------------------------------------------- errors
 
 OPENAI_ERROR = thing(error=thing(message=TEXT, type=TEXT, param=maybe(TEXT), code=maybe(TEXT)))
