@@ -100,7 +100,9 @@ OPERATIONS = {
         always={"input": _INPUT},
         example={"input": "Hello"},
     ),
-    "GET /v1/responses/{name}": Operation(gives=answers.RESPONSE, streams=True),
+    "GET /v1/responses/{name}": Operation(
+        gives=answers.RESPONSE, streams=True, query={"stream": answers.YES_NO, "starting_after": answers.WHOLE}
+    ),
     "GET /v1/responses/{name}/input_items": Operation(gives=answers.INPUT_ITEMS),
     "DELETE /v1/responses/{name}": Operation(gives=answers.DELETED),
     "POST /v1/responses/{name}/cancel": Operation(gives=answers.RESPONSE),
