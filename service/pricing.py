@@ -8,8 +8,8 @@ nano-dollars per token.
 from dataclasses import dataclass
 
 from service.messages import Usage
-from service.roofline import StepTime
 from service.offers import Price
+from service.roofline import StepTime
 
 
 @dataclass(frozen=True, slots=True)
