@@ -88,7 +88,8 @@ class Admission:
         pool = self._catalog.pools[offer.pool]
         _check_modalities(ask, offer)
         _check_choices(ask, pool)
-        prompt_tokens, blocks = await _read(ask, pool.prefix_cache, f"{ask.account}/{offer.model}/{offer.tier}")
+        namespace = self.profile.cache_namespace(offer, ask.betas)
+        prompt_tokens, blocks = await _read(ask, pool.prefix_cache, f"{ask.account}/{offer.model}/{namespace}")
         longest = max(ask.prompts, default=prompt_tokens)
         _check_length(ask, offer, longest)
         left = min(offer.max_output, offer.context_window - longest)

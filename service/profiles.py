@@ -104,6 +104,11 @@ class Profile:
             return "fast"
         return "standard" if speed is not None or fast in self.everything.models[offer.model].offers else None
 
+    def cache_namespace(self, offer: Offer, betas: frozenset[str]) -> str:
+        """Prompts of one namespace may find each other in a cache; those of different pools never do."""
+        header = "beta" if any(beta.startswith("fast-mode-") for beta in betas) else ""
+        return {"value": offer.tier, "header": header, "both": f"{offer.tier}/{header}"}[self.cache_key_speed]
+
     def anthropic_rules(self, model: str) -> AnthropicRules:
         """Raises ModelNotFound."""
         served = self._find(model)

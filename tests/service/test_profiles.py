@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from service import price_list, profiles, tiers
 from service.errors import CatalogError, InvalidRequest, ModelNotFound, ServiceError
 from service.figures import rows
 from service.offers import Offer, Price
-from service.profiles import Profile
+from service.profiles import CacheKey, Profile
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 EVERYTHING = tiers.load()
@@ -155,6 +156,19 @@ def test_usage_names_the_speed_of_models_that_have_or_had_two(
 ) -> None:
     offer = NOVEMBER.resolve_anthropic(model, speed, None, BETA)
     assert NOVEMBER.speed_reported(offer, speed) == reported
+
+
+@pytest.mark.parametrize(
+    ("key", "other_speed", "other_header"), [("value", True, False), ("header", False, True), ("both", True, True)]
+)
+def test_a_cached_prompt_is_another_at_another_speed_or_behind_another_header_as_the_profile_says(
+    key: CacheKey, other_speed: bool, other_header: bool
+) -> None:
+    profile = replace(NOVEMBER, cache_key_speed=key)
+    standard, fast = (profile.resolve_anthropic("claude-opus-5", speed, None, BETA) for speed in (None, "fast"))
+    known = profile.cache_namespace(standard, BETA)
+    assert (profile.cache_namespace(fast, BETA) != known) is other_speed
+    assert (profile.cache_namespace(standard, NONE) != known) is other_header
 
 
 def test_claude_is_fast_in_openais_dialect_too_and_without_a_header() -> None:
