@@ -150,10 +150,10 @@ class Stored:
 
     async def _write(self, kept: Kept) -> None:
         keys = [_key(kept.id), _INDEX]
-        arguments: list[bytes | int] = [
+        arguments: list[bytes | int | str] = [
             _encoder.encode(kept),
             round(self._ttl * 1000),
-            round(time.time() * 1000),
+            f"{time.time() * 1000:.3f}",
             self._together,
         ]
         async with self._redis.answered():

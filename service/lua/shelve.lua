@@ -6,8 +6,9 @@ local function forget(members)
   for _, member in ipairs(members) do
     local size, key = string.match(member, '^(%d+) (.*)$')
     redis.call('DEL', key)
-    redis.call('ZREM', index, member)
-    redis.call('DECRBY', sizes, size)
+    if redis.call('ZREM', index, member) == 1 then
+      redis.call('DECRBY', sizes, size)
+    end
   end
 end
 local before = redis.call('STRLEN', KEYS[1])
@@ -20,9 +21,14 @@ if size > tonumber(ARGV[4]) then
   return 0
 end
 while tonumber(redis.call('INCRBY', sizes, 0)) + size > tonumber(ARGV[4]) do
-  forget(redis.call('ZRANGE', index, 0, 0))
+  local oldest = redis.call('ZRANGE', index, 0, 0)
+  if #oldest == 0 then
+    redis.call('DEL', sizes) -- whatever it counted is gone
+    break
+  end
+  forget(oldest)
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-redis.call('ZADD', index, tonumber(ARGV[3]) + tonumber(ARGV[2]), size .. ' ' .. KEYS[1])
+redis.call('ZADD', index, string.format('%.3f', ARGV[3] + ARGV[2]), size .. ' ' .. KEYS[1])
 redis.call('INCRBY', sizes, size)
 return 1
