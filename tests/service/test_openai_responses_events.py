@@ -68,7 +68,7 @@ def object_of(head: Head, said: list[Delta]) -> dict[str, Any]:
 def parsed(stream: bytes, typed: bool = True) -> list[dict[str, Any]]:
     """Every event of a stream, named after its type and counted in sequence; `typed`: as the SDK's types have it."""
     assert stream.endswith(b"\n\n")
-    events = []
+    events: list[dict[str, Any]] = []
     for block in stream.split(b"\n\n")[:-1]:
         name, data = block.split(b"\n")
         event = orjson.loads(data.removeprefix(b"data: "))
@@ -89,7 +89,7 @@ def put_together(events: list[dict[str, Any]]) -> dict[str, Any]:
     told: dict[str, Any] = last["response"]
     assert last["type"] == f"response.{told['status']}"
     rest = iter(middle)
-    output = []
+    output: list[dict[str, Any]] = []
     for event in rest:
         assert event["type"] == "response.output_item.added"
         assert event["output_index"] == len(output)
