@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from service import schemas
 from service.errors import InvalidRequest
 from service.messages import TAKES_TEXT, Tool
 from service.wire.openai_body import as_json
@@ -120,4 +121,6 @@ def _tool(tool: Mapping[str, Any], path: str) -> Tool:
             code="invalid_function_parameters",
             param=f"{path}.parameters",
         )
+    if tool.get("strict") is None:
+        strict = schemas.strict_fault(parameters) is None  # it is, by default, where it can be
     return Tool(tool["name"], text, words, strict)

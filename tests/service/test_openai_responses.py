@@ -152,6 +152,12 @@ def test_a_choice_leaves_some_tools(choice: Any, mode: str, left: list[str]) -> 
     assert (wish.tool_choice, names(wish)) == (mode, left)
 
 
+def test_a_function_is_strict_where_it_can_be_unless_it_is_not_to_be() -> None:
+    closed = {**LOOK, "parameters": {"type": "object", "properties": {}, "required": [], "additionalProperties": False}}
+    tools = [LOOK, {**closed, "name": "closed"}, {**closed, "name": "loose", "strict": False}]
+    assert [tool.strict for tool in wish_of(tools=tools).tools] == [False, True, False]
+
+
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
