@@ -1,6 +1,7 @@
 """The emulated answer: plausible text whose tokens are exactly those that are charged."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service import tokenizer
-from service.messages import Job, Turn, Wish
+from service.messages import Job, Tool, Turn, Wish
 from workers import content
-from workers.content import Script
+from workers.content import Script, hints
+from workers.content.mistakes import MISTAKES
 
 ROOT = Path(__file__).parents[2]
 QUESTION = (Turn("system", "Be brief."), Turn("user", "How does congestion control work?"))
@@ -99,13 +101,30 @@ def test_the_answer_depends_on_conversation_seed_and_choice_alone() -> None:
     assert len({text(script) for script in [same, *others]}) == 4
 
 
-def test_another_process_composes_the_same_answer() -> None:
-    program = (
-        "from tests.workers.test_content import content, job, text\n"
-        "print(ascii(text(content.compose(job(seed=5, max_tokens=300), 2))))"
-    )
-    other = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert other.stdout.strip() == ascii(text(content.compose(job(seed=5, max_tokens=300), 2)))
+def various() -> list[str]:
+    """Answers of several kinds."""
+    tool = Tool("book", b'{"type":"object","properties":{"a":{},"b":{}},"minProperties":4}', "Book a flight")
+    rates = tuple((kind, 0.1) for kind in MISTAKES)
+    jobs = [
+        job(seed=5, max_tokens=300),
+        job(seed=5, conversation=(Turn("user", "Book flights from Oslo to Rome"),), wish=Wish(tools=(tool,))),
+        job(seed=5, wish=Wish(schema=b'{"type":"object","additionalProperties":{"type":"number"},"minProperties":3}')),
+        *(job(seed=seed, wish=Wish(tools=(tool,), tool_choice="required", mistakes=rates)) for seed in range(9)),
+    ]
+    return [ascii((script.parts, text(script))) for script in (content.compose(each, 2) for each in jobs)]
+
+
+def test_another_process_composes_the_same_answers() -> None:
+    program = "from tests.workers.test_content import various\nprint('\\n'.join(various()))"
+    command, places = [sys.executable, "-c", program], os.pathsep.join(["tests", "."])
+    environ = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": places}
+    other = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=environ)
+    assert other.stdout.splitlines() == various()
+
+
+@pytest.mark.parametrize("text", ["/" + "-" * 2_000, "~/" + "a." * 1_000 + "-", "/-" * 1_000])
+def test_what_looks_like_a_path_for_long_is_read_once(text: str) -> None:
+    assert hints.said(text).paths == ()
 
 
 @given(SEEDS, st.integers(1, 500), st.integers(1, 500))
