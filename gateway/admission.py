@@ -13,6 +13,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from service import prefixes, tokenizer
+from service.accounts import NOBODY, Account
 from service.errors import ContextLengthExceeded, InvalidRequest, OutputTooLong, Unavailable
 from service.messages import Job, Turn, Wish
 from service.pools import Pool, PrefixCache, Roofline
@@ -28,7 +29,7 @@ _EXPECTED_OUTPUT = 256  # tokens fair queueing charges a request that names no l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What a client wants. `account` tells tenants apart for fairness; it is not a secret.
+    """What a client wants.
 
     Its words for a tier are a dialect's: `service_tier`, and `speed` with what `betas` allow. Where `prompts` is given,
     each turn is a prompt of its own that nothing is wrapped around, and `prompts` has its tokens. Of a prompt, the
@@ -52,7 +53,7 @@ class Ask:
     stop: tuple[str, ...] = ()
     seed: int | None = None
     choices: int = 1
-    account: str = ""
+    account: Account = NOBODY
     cacheable: int | None = None
     prompts: tuple[int, ...] = ()
     wish: Wish = field(default_factory=Wish)
@@ -89,7 +90,7 @@ class Admission:
         _check_modalities(ask, offer)
         _check_choices(ask, pool)
         namespace = self.profile.cache_namespace(offer, ask.betas)
-        prompt_tokens, blocks = await _read(ask, pool.prefix_cache, f"{ask.account}/{offer.model}/{namespace}")
+        prompt_tokens, blocks = await _read(ask, pool.prefix_cache, f"{ask.account.id}/{offer.model}/{namespace}")
         longest = max(ask.prompts, default=prompt_tokens)
         _check_length(ask, offer, longest)
         left = min(offer.max_output, offer.context_window - longest)
@@ -117,7 +118,8 @@ class Admission:
             pool=offer.pool,
             model=offer.model,
             tier=offer.tier,
-            tenant=ask.account,
+            tenant=ask.account.id,
+            weight=ask.account.weight,
             band=offer.band,
             cost=float(expected),
             conversation=ask.turns,
@@ -133,12 +135,6 @@ class Admission:
             prompts=ask.prompts,
             wish=replace(ask.wish, length=(median * ask.verbosity, sigma), mistakes=offer.mistakes),
         )
-
-
-def account_of(authorization: str | None, api_key: str | None) -> str:
-    """Who asks: a digest of the key, so that the key itself goes no further. Any key will do."""
-    secret = api_key or (authorization or "").removeprefix("Bearer ").strip()
-    return hashlib.blake2s(secret.encode(), digest_size=8).hexdigest() if secret else ""
 
 
 async def _read(ask: Ask, cache: PrefixCache | None, salt: str) -> tuple[int, bytes]:

@@ -7,10 +7,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from gateway.admission import Ask, Ticket, account_of
+from gateway.admission import Ask, Ticket
 from gateway.answers import Stream, Whole
 from gateway.desk import Desk
 from gateway.dialects import ANTHROPIC, request_id
+from gateway.door import account_of
 from service.errors import ServiceError
 from service.messages import Usage, Wish
 from service.profiles import AnthropicRules, Profile
@@ -116,7 +117,7 @@ def _ask(call: MessagesRequest, prompt: Prompt, rules: AnthropicRules, request: 
         max_tokens=call.max_tokens or 1,  # nothing but a first token shows that a prompt has been computed
         verbosity=call.verbosity,
         stop=tuple(call.stop_sequences or ()),
-        account=account_of(request.headers.get("authorization"), request.headers.get("x-api-key")),
+        account=account_of(request),
         cacheable=_cacheable(prompt, rules),
         wish=_wish(call),
     )

@@ -7,9 +7,10 @@ from functools import partial
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from gateway.admission import Ask, Ticket, account_of
+from gateway.admission import Ask, Ticket
 from gateway.answers import Stream, Whole
 from gateway.desk import Desk
+from gateway.door import account_of
 from gateway.openai_speech import OpenAISpeech
 from service.messages import Usage
 from service.wire import openai_chat, openai_embeddings
@@ -73,7 +74,7 @@ def _ask(call: openai_chat.ChatRequest, request: Request) -> Ask:
         stop=call.stops,
         seed=call.seed,
         choices=call.n or 1,
-        account=account_of(request.headers.get("authorization"), request.headers.get("x-api-key")),
+        account=account_of(request),
         wish=call.wish(),
     )
 

@@ -6,10 +6,11 @@ from functools import partial
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from gateway.admission import Ask, account_of
+from gateway.admission import Ask
 from gateway.answers import Stream, Whole
 from gateway.chat import head_of
 from gateway.desk import Desk
+from gateway.door import account_of
 from gateway.openai_speech import OpenAISpeech
 from service import tokenizer
 from service.messages import Usage
@@ -66,7 +67,7 @@ def _read(request: Request, strict: bool, body: bytes) -> tuple[tuple[Completion
         stop=call.stops,
         seed=call.seed,
         choices=call.drawn * len(prompts),
-        account=account_of(request.headers.get("authorization"), request.headers.get("x-api-key")),
+        account=account_of(request),
         wish=call.wish(),
     )
     return (call, Echo(call, prompts)), ask

@@ -16,10 +16,11 @@ from gateway.answers import Stream, Whole
 from gateway.backgrounds import Backgrounds
 from gateway.desk import Desk
 from gateway.dialects import OPENAI
+from gateway.door import account_of
 from gateway.exchange import Exchange
 from gateway.openai_speech import OpenAISpeech
 from gateway.replays import Log, Replay, check_followed
-from gateway.responses_asked import Conversations, Keeper, Keeps, Said, account_in, ask_of, counted, head_of
+from gateway.responses_asked import Conversations, Keeper, Keeps, Said, ask_of, counted, head_of
 from service import tokenizer
 from service.errors import InvalidRequest, NotFound
 from service.messages import Usage
@@ -71,12 +72,12 @@ def routes(desk: Desk, stored: Stored, backgrounds: Backgrounds) -> APIRouter:
     @router.post("/v1/responses")
     async def create(request: Request) -> Response:
         arrived = asyncio.get_running_loop().time()
-        account = account_in(request)
+        account = account_of(request)
         said = Said((), ())
 
         async def ask(call: ResponsesRequest) -> Ask:
             nonlocal said
-            said = await conversations.read(call, account)
+            said = await conversations.read(call, account.id)
             return ask_of(call, said, account)
 
         call, exchange = await desk.take_after(request, _parse, ask, PREFIX)
@@ -107,18 +108,18 @@ def routes(desk: Desk, stored: Stored, backgrounds: Backgrounds) -> APIRouter:
 
     @router.post("/v1/responses/input_tokens")
     async def input_tokens(request: Request) -> Response:
-        account = account_in(request)
+        account = account_of(request)
         call = await desk.read(request, openai_responses.parse_count)
-        said = await conversations.read(call, account)
+        said = await conversations.read(call, account.id)
         ask = counted(call, said, account, next(iter(desk.admission.profile.catalog.models)))
         count = await desk.admission.count(ask)
         return OPENAI.answer({"object": "response.input_tokens", "input_tokens": count})
 
     @router.post("/v1/responses/compact")
     async def compact(request: Request) -> Response:
-        account = account_in(request)
+        account = account_of(request)
         call = await desk.read(request, openai_responses.parse_compact)
-        said = await conversations.read(call, account)
+        said = await conversations.read(call, account.id)
         prompt = await desk.admission.count(counted(call, said, account, call.model))
         name = PREFIX + uuid.uuid4().hex[:29]
         usage = Usage(prompt=prompt, completion=tokenizer.count(openai_responses_compaction.sealed(name)))
@@ -159,7 +160,7 @@ def _parse(body: bytes) -> ResponsesRequest:
 
 
 async def _find(stored: Stored, name: str, request: Request) -> Kept:
-    kept = await stored.find(name, account_in(request))
+    kept = await stored.find(name, account_of(request).id)
     if kept is None:
         raise NotFound(f"Response with id '{name[:100]}' not found.", param="response_id")
     return kept

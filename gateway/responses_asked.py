@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import orjson
-from starlette.requests import HTTPConnection
 
-from gateway.admission import Ask, Ticket, account_of
+from gateway.admission import Ask, Ticket
+from service.accounts import Account
 from service.errors import InvalidRequest, NotFound
 from service.stored import Kept, Stored
 from service.wire import openai_responses, openai_responses_items, openai_responses_tools
@@ -94,11 +94,7 @@ def _not_found(previous: str) -> InvalidRequest:
     )
 
 
-def account_in(connection: HTTPConnection) -> str:
-    return account_of(connection.headers.get("authorization"), connection.headers.get("x-api-key"))
-
-
-def ask_of(call: ResponsesRequest, said: Said, account: str) -> Ask:
+def ask_of(call: ResponsesRequest, said: Said, account: Account) -> Ask:
     """What is asked for. Raises InvalidRequest."""
     documents = openai_responses.tool_documents(call, said.items)
     return replace(
@@ -114,12 +110,12 @@ def ask_of(call: ResponsesRequest, said: Said, account: str) -> Ask:
     )
 
 
-def counted(call: CountRequest, said: Said, account: str, model: str) -> Ask:
+def counted(call: CountRequest, said: Said, account: Account, model: str) -> Ask:
     """Something to be counted, as for `model` if it does not say for which. Raises InvalidRequest."""
     return _prompt(call, said, call.model or model, account)
 
 
-def _prompt(call: CountRequest, said: Said, model: str, account: str) -> Ask:
+def _prompt(call: CountRequest, said: Said, model: str, account: Account) -> Ask:
     items = openai_responses.conversation(call, said.items)
     return Ask(
         model=model,

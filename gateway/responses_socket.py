@@ -23,10 +23,11 @@ from gateway.answers import Stream
 from gateway.body import parsed
 from gateway.desk import Desk
 from gateway.dialects import OPENAI, request_id
+from gateway.door import account_of
 from gateway.frames import DRAINING, Frames
 from gateway.remembered import Remembered
 from gateway.responses import KeptEvents, ResponsesSpeech
-from gateway.responses_asked import Conversations, Keeper, Said, account_in, ask_of, head_of
+from gateway.responses_asked import Conversations, Keeper, Said, ask_of, head_of
 from service import metrics
 from service.errors import Broken, Contended, InvalidRequest, ServiceError, Unavailable
 from service.messages import Usage
@@ -77,7 +78,7 @@ class _Connection:
         self._stored = stored
         self._remembered = remembered
         self._conversations = Conversations(stored)
-        self._account = account_in(websocket)
+        self._account = account_of(websocket)
         self._lanes: dict[str | None, _Lane] = {}
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
         self._ending: ServiceError | None = None  # what new requests are told
@@ -181,7 +182,7 @@ class _Connection:
         try:
             async with self._desk.bodies.turn(frame):
                 call = await parsed(frame, _parse)
-                said = await self._conversations.read(call, self._account, self._before(call))
+                said = await self._conversations.read(call, self._account.id, self._before(call))
                 ask = ask_of(call, said, self._account)
                 if call.generate is False:
                     ticket = await self._desk.admission.admit(ask, PREFIX)

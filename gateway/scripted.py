@@ -186,7 +186,7 @@ class Director:
             facts = rule.match.facts(seen)
             if facts is None:
                 continue
-            whose = (number, _known_by(seen, ask.account) if rule.per == "conversation" else b"")
+            whose = (number, _known_by(seen, ask.account.id) if rule.per == "conversation" else b"")
             reply = rule.reply(self._answered.get(whose, 0))
             if reply is not None:
                 self._count(whose)

@@ -35,6 +35,7 @@ SHELVES = (
         "machines",
     },
     {
+        "accounts",
         "messages",
         "families",
         "offers",

@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection
 from gateway.admission import Admission, Ask
 from gateway.scripted import Direction, Director
 from service import profiles, tiers
+from service.accounts import Account
 from service.errors import RulesError
 from service.messages import Turn
 from service.settings import Settings
@@ -28,7 +29,7 @@ class Stage:
     async def ask(self, *texts: str, headers: Mapping[str, str] = {}, account: str = "") -> Direction:
         roles = ("user", "assistant")
         turns = tuple(Turn(roles[number % 2], text) for number, text in enumerate(texts or ("Hello",)))
-        ask = Ask(model="gpt-5.3-codex", service_tier="fast", turns=turns, account=account)
+        ask = Ask(model="gpt-5.3-codex", service_tier="fast", turns=turns, account=Account(id=account))
         raw = [(name.encode(), text.encode()) for name, text in headers.items()]
         scope = {"type": "http", "path": "/v1/responses", "headers": raw}
         return self.director.direct(ask, await self._admission.admit(ask, "x-"), HTTPConnection(scope))
