@@ -12,7 +12,7 @@ QUIET = ("-p", "no:cacheprovider")
 
 
 def test_the_readmes_example_passes_and_each_test_finds_the_service_as_new(pytester: pytest.Pytester) -> None:
-    (example,) = re.findall(r"```python\n(from openai import OpenAI\n\ndef test_.*?)```", README.read_text(), re.DOTALL)
+    (example,) = re.findall(r"```python\n(from openai import OpenAI\n+def test_.*?)```", README.read_text(), re.DOTALL)
     forgotten = """
 def test_nothing_is_left_of_the_test_before(fastmode):
     assert fastmode.journal() == []
