@@ -41,7 +41,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def bare_environ() -> dict[str, str]:
-    """The environment without anything that configures the service."""
+    """The environment without anything that configures the service, or says how wide a terminal is."""
     return _bare_environ()
 
 
@@ -114,7 +114,8 @@ def _stacks() -> Iterator[StartService]:
 
 
 def _bare_environ() -> dict[str, str]:
-    return {name: text for name, text in os.environ.items() if name != "REDIS_URL" and not name.startswith("FASTMODE_")}
+    ours = ("REDIS_URL", "COLUMNS")  # the second is what pytest-xdist says
+    return {name: text for name, text in os.environ.items() if name not in ours and not name.startswith("FASTMODE_")}
 
 
 def _free_port() -> int:
