@@ -144,7 +144,8 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 class Usage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """What a job consumed, in tokens. `completion` counts every generated token of every choice.
 
-    So it includes reasoning, and the tokens of a predicted output that were `rejected`.
+    So it includes reasoning, and the tokens of a predicted output that were `rejected`. Of the prompt, `written` tokens
+    went into a cache, `written_long` of them for longer.
     """
 
     prompt: int
@@ -153,6 +154,8 @@ class Usage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     reasoning: int = 0
     accepted: int = 0
     rejected: int = 0
+    written: int = 0
+    written_long: int = 0
 
 
 class Started(msgspec.Struct, array_like=True, frozen=True, tag="s"):

@@ -10,8 +10,11 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Literal, cast, get_args
 
+import msgspec
+
 from service.messages import BANDS
 from service.pools import Pool
+from service.prices import Price, nearest
 from service.toml_table import Table
 
 MODALITIES = ("text", "image")  # what a request can hold
@@ -19,6 +22,7 @@ CACHEABLE = 1024  # of a model that does not say
 NANODOLLARS_PER_DOLLAR = 1_000_000_000
 NANODOLLARS_PER_DOLLAR_PER_MTOK = 1000  # $1 per million tokens is 1,000 nano-dollars per token
 
+Times = tuple[Decimal, Decimal]
 Ended = Literal["refused", "default"]
 Mistake = Literal[
     "wrong_tool",
@@ -29,21 +33,6 @@ Mistake = Literal[
     "ignored_instruction",
     "wrong_value",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """List price in nano-dollars per token. `long` is that of a request whose prompt has more than `above` tokens."""
-
-    input: int
-    cached_input: int
-    output: int
-    above: int = 0
-    long: "Price | None" = None
-
-    def of(self, prompt: int) -> "Price":
-        """What a request with so many tokens of prompt pays, for all its tokens."""
-        return self.long if self.long is not None and prompt > self.above else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +76,8 @@ class ServedModel:
     """A model id. `created` in Unix seconds, sizes in tokens, `aliases` other ids of it.
 
     `family` names what its maker's API accepts of requests for it; a prompt of fewer than `cacheable` tokens is not
-    cached; `retired` is the first day on which the model is gone.
+    cached; to be put into a cache, and for longer, costs `write_times` as much as to be read; `retired` is the first
+    day on which the model is gone.
     """
 
     id: str
@@ -101,6 +91,7 @@ class ServedModel:
     aliases: tuple[str, ...] = ()
     family: str | None = None
     cacheable: int = CACHEABLE
+    write_times: Times = (Decimal(1), Decimal(1))
     retired: date | None = None
 
     @property
@@ -125,6 +116,7 @@ def read_model(
         aliases=table.texts("aliases") if "aliases" in table else (),
         family=table.one_of("family", families) if "family" in table else None,
         cacheable=table.integer("cacheable", CACHEABLE, at_least=1),
+        write_times=_read_times(table.table("write_times")) if "write_times" in table else (Decimal(1), Decimal(1)),
         retired=table.day("retired") if "retired" in table else None,
     )
     parent = table.table("offers")
@@ -147,7 +139,7 @@ def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str
         model=served.id,
         pool=pool.name,
         reported_as=table.text("reported_as"),
-        price=_read_price(table.table("price")),
+        price=_read_price(table.table("price"), served.write_times),
         context_window=window,
         max_output=table.integer("max_output", min(served.max_output, window), at_least=1, at_most=window),
         modalities=_read_modalities(table) if "modalities" in table else served.modalities,
@@ -156,7 +148,7 @@ def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str
         until=table.day("until") if "until" in table else None,
         ended=cast(Ended, table.one_of("ended", get_args(Ended), "refused")),
         beta=table.text("beta") if "beta" in table else None,
-        earlier=_read_earlier(table),
+        earlier=_read_earlier(table, served.write_times),
         mistakes=_read_mistakes(table),
     )
     table.done()
@@ -190,7 +182,13 @@ def _read_mistakes(table: Table) -> tuple[tuple[str, float], ...]:
     return found
 
 
-def _read_earlier(table: Table) -> tuple[tuple[date, Price], ...]:
+def _read_times(table: Table) -> Times:
+    times = table.decimal("short", at_least=0), table.decimal("long", at_least=0)
+    table.done()
+    return times
+
+
+def _read_earlier(table: Table, times: Times) -> tuple[tuple[date, Price], ...]:
     """`price_until`: day -> the price before it."""
     found = {}
     for text, price in table.tables("price_until").items():
@@ -198,12 +196,13 @@ def _read_earlier(table: Table) -> tuple[tuple[date, Price], ...]:
             day = date.fromisoformat(text)
         except ValueError:
             raise table.error("price_until", f"{text!r} must be a date such as 2026-02-12") from None
-        found[day] = _read_price(price)
+        found[day] = _read_price(price, times)
     return tuple(sorted(found.items(), key=lambda entry: entry[0]))
 
 
-def _read_price(table: Table) -> Price:
-    price = Price(_nanodollars(table, "input"), _nanodollars(table, "cached_input"), _nanodollars(table, "output"))
+def _read_price(table: Table, times: Times) -> Price:
+    read, cached, output = (_nanodollars(table, key) for key in ("input", "cached_input", "output"))
+    price = Price(read, cached, output, nearest(read * times[0]), nearest(read * times[1]))
     if "long" in table:
         price = _with_long(price, table.table("long"))
     table.done()
@@ -216,10 +215,7 @@ def _with_long(price: Price, table: Table) -> Price:
     above = table.integer("above", at_least=1)
     read, written = (table.decimal(key, above=0) for key in ("input_times", "output_times"))
     table.done()
-    rates = (price.input * read, price.cached_input * read, price.output * written)
-    if any(rate != int(rate) for rate in rates):
-        raise table.error("above", "the prices beyond it must be whole tenths of a cent")
-    return replace(price, above=above, long=Price(int(rates[0]), int(rates[1]), int(rates[2])))
+    return msgspec.structs.replace(price, above=above, long=price.times(read, written))
 
 
 def _nanodollars(table: Table, key: str) -> int:

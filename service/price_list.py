@@ -7,7 +7,8 @@ spark under the name of the full model, it prices as the model's default one.
 
 from typing import Any
 
-from service.offers import NANODOLLARS_PER_DOLLAR, Offer, Price, ServedModel
+from service.offers import NANODOLLARS_PER_DOLLAR, Offer, ServedModel
+from service.prices import Price
 from service.tiers import Catalog
 
 SUFFIXES = {"priority": "_priority", "fast": "_priority", "flex": "_flex", "ultrafast": "_ultrafast"}  # by service_tier
@@ -68,5 +69,7 @@ def _rates(price: Price) -> dict[str, float]:
     return {
         "input_cost_per_token": price.input / NANODOLLARS_PER_DOLLAR,
         "cache_read_input_token_cost": price.cached_input / NANODOLLARS_PER_DOLLAR,
+        "cache_creation_input_token_cost": price.written / NANODOLLARS_PER_DOLLAR,
+        "cache_creation_input_token_cost_above_1hr": price.written_long / NANODOLLARS_PER_DOLLAR,
         "output_cost_per_token": price.output / NANODOLLARS_PER_DOLLAR,
     }

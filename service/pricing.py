@@ -8,30 +8,37 @@ nano-dollars per token.
 from dataclasses import dataclass
 
 from service.messages import Usage
-from service.offers import Price
+from service.prices import Price
 from service.roofline import StepTime
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """Nano-dollars of one request, in disjoint parts: `input` is without cached tokens, `output` without reasoning."""
+    """Nano-dollars of one request, in disjoint parts.
+
+    `input` is without tokens that were cached, or were put into a cache; `output` without reasoning.
+    """
 
     input: int
     cached_input: int
+    written: int
+    written_long: int
     output: int
     reasoning: int
 
     @property
     def total(self) -> int:
-        return self.input + self.cached_input + self.output + self.reasoning
+        return self.input + self.cached_input + self.written + self.written_long + self.output + self.reasoning
 
 
 def bill(price: Price, usage: Usage) -> Bill:
     """Every token of `usage` at the price of the tier that served it; reasoning costs what output costs."""
     price = price.of(usage.prompt)
     return Bill(
-        input=(usage.prompt - usage.cached) * price.input,
+        input=(usage.prompt - usage.cached - usage.written) * price.input,
         cached_input=usage.cached * price.cached_input,
+        written=(usage.written - usage.written_long) * price.written,
+        written_long=usage.written_long * price.written_long,
         output=(usage.completion - usage.reasoning) * price.output,
         reasoning=usage.reasoning * price.output,
     )

@@ -16,12 +16,12 @@ from service.families import Family, read_family
 from service.hardware import Accelerator
 from service.machines import read_accelerator, read_architecture
 from service.models import Model
-from service.offers import Offer, Price, ServedModel, read_model
+from service.offers import Offer, ServedModel, read_model
 from service.pools import Pool, read_pool, with_room
 from service.provenance import KEYS, Provenance, Source, read_sources, trace
 from service.toml_table import Document, Table
 
-__all__ = ["SHIPPED", "Catalog", "Offer", "Price", "ServedModel", "Tier", "find", "load", "not_sold", "resolve"]
+__all__ = ["SHIPPED", "Catalog", "Offer", "ServedModel", "Tier", "find", "load", "not_sold", "resolve"]
 
 Thing = TypeVar("Thing")
 

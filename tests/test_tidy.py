@@ -39,6 +39,7 @@ SHELVES = (
         "messages",
         "families",
         "offers",
+        "prices",
         "tiers",
         "profiles",
         "pools",

@@ -1,23 +1,31 @@
 """Bills are integers whose parts sum to the total; costs and premiums follow from chip time."""
 
+from dataclasses import astuple
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.messages import Usage
+from service.prices import Price
 from service.pricing import bill, cost, cost_to_serve, floor_speed, implied_load, premium
-from service.tiers import Price, load
+from service.tiers import load
 
 TOKENS = st.integers(0, 10**9)
-PRICES = st.builds(Price, *(st.integers(0, 10**6) for _ in range(3)))
+PRICES = st.builds(Price, *(st.integers(0, 10**6) for _ in range(5)))
 
 
 @st.composite
 def usages(draw: st.DrawFn) -> Usage:
     prompt, completion = draw(TOKENS), draw(TOKENS)
+    cached = draw(st.integers(0, prompt))
+    written = draw(st.integers(0, prompt - cached))
     return Usage(
         prompt=prompt,
-        cached=draw(st.integers(0, prompt)),
+        cached=cached,
+        written=written,
+        written_long=draw(st.integers(0, written)),
         completion=completion,
         reasoning=draw(st.integers(0, completion)),
     )
@@ -26,8 +34,8 @@ def usages(draw: st.DrawFn) -> Usage:
 @given(PRICES, usages())
 def test_the_parts_of_a_bill_are_whole_and_sum_to_the_cost_exactly(price: Price, usage: Usage) -> None:
     parts = bill(price, usage)
-    assert all(type(part) is int and part >= 0 for part in (parts.input, parts.cached_input, parts.output))
-    assert parts.input + parts.cached_input + parts.output + parts.reasoning == parts.total == cost(price, usage)
+    assert all(type(part) is int and part >= 0 for part in astuple(parts))
+    assert sum(astuple(parts)) == parts.total == cost(price, usage)
 
 
 @given(PRICES, usages(), usages())
@@ -35,6 +43,8 @@ def test_two_requests_cost_what_they_cost_apart(price: Price, one: Usage, other:
     together = Usage(
         prompt=one.prompt + other.prompt,
         cached=one.cached + other.cached,
+        written=one.written + other.written,
+        written_long=one.written_long + other.written_long,
         completion=one.completion + other.completion,
         reasoning=one.reasoning + other.reasoning,
     )
@@ -44,7 +54,7 @@ def test_two_requests_cost_what_they_cost_apart(price: Price, one: Usage, other:
 @given(PRICES, usages())
 def test_a_cached_prompt_is_cheaper_and_reasoning_costs_what_output_costs(price: Price, usage: Usage) -> None:
     assume(price.cached_input <= price.input)
-    uncached = Usage(prompt=usage.prompt, completion=usage.completion)
+    uncached = replace(usage, cached=0)
     saved = usage.cached * (price.input - price.cached_input)
     assert cost(price, usage) == cost(price, uncached) - saved
 
@@ -56,8 +66,16 @@ def test_a_million_tokens_of_each_kind_cost_the_list_price() -> None:
     assert bill(offer.price, usage).reasoning == 28_000 * 400_000
 
 
+def test_what_is_put_into_a_cache_costs_more_than_what_is_only_read() -> None:
+    """Anthropic, November 2026: for Opus 5.5 at $4, five minutes are $5 and an hour is $8; fast mode doubles all."""
+    usage = Usage(prompt=3_000_000, written=2_000_000, written_long=1_000_000, completion=0)
+    standard, fast = (load().models["claude-opus-5-5"].offers[tier].price for tier in ("standard", "fast"))
+    assert cost(standard, usage) == (4 + 5 + 8) * 10**9
+    assert cost(fast, usage) == 2 * cost(standard, usage)
+
+
 def test_nothing_generated_still_pays_for_the_prompt() -> None:
-    assert cost(Price(1750, 175, 14000), Usage(prompt=10, completion=0)) == 17_500
+    assert cost(Price(1750, 175, 14000, 1750, 1750), Usage(prompt=10, completion=0)) == 17_500
 
 
 def test_a_busy_machine_spreads_its_hour_over_its_tokens() -> None:

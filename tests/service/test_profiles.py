@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from service import price_list, profiles, tiers
 from service.errors import CatalogError, InvalidRequest, ModelNotFound, ServiceError
 from service.figures import rows
-from service.offers import Offer, Price
+from service.offers import Offer
+from service.prices import Price
 from service.profiles import CacheKey, Profile
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -203,10 +205,13 @@ def test_an_alias_goes_with_its_model() -> None:
 
 
 def test_long_prompts_cost_more_until_march() -> None:
-    for tier, listed in (("standard", Price(5000, 500, 25000)), ("fast", Price(30000, 3000, 150000))):
+    for tier, listed in (
+        ("standard", Price(5000, 500, 25000, 6250, 10000)),
+        ("fast", Price(30000, 3000, 150000, 37500, 60000)),
+    ):
         offer = FEBRUARY.catalog.models["claude-opus-4-6"].offers[tier]
         assert offer.price.of(200_000) is offer.price
-        assert offer.price.of(200_001) == Price(2 * listed.input, 2 * listed.cached_input, 3 * listed.output // 2)
+        assert offer.price.of(200_001) == listed.times(Decimal(2), Decimal("1.5"))
         now = EVERYTHING.models["claude-opus-4-6"].offers[tier]
         assert now.price == now.price.of(900_000) == listed
 

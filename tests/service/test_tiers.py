@@ -13,7 +13,8 @@ from service.errors import CatalogError, InvalidRequest, ModelNotFound, TierNotO
 from service.figures import lone_speed
 from service.messages import BANDS
 from service.pools import Pool, Roofline
-from service.tiers import SHIPPED, Price, load, resolve
+from service.prices import Price
+from service.tiers import SHIPPED, load, resolve
 
 CATALOG = load()
 BENCH = Path(__file__).resolve().parents[2] / "loadtests" / "bench" / "catalog.toml"
@@ -66,7 +67,7 @@ NEXT_TABLE = "[pools.one]"
 IDLE_SOURCE = "[sources.idle]\nkind = 'derived'\ndate = '2026-01'\nreference = 'x'\n"
 REPORTED = 'reported_as = "default"'
 TOO_MANY = "mistakes = { wrong_tool = 0.7, invalid_json = 0.7 }"
-FRACTIONAL = "long = { above = 9, input_times = 1.0005, output_times = 1 }"
+OWNED = 'owned_by = "nobody"'
 SAMPLING = (NEXT_TABLE, "[families.x]\nsampling = 'none'\n" + NEXT_TABLE)
 WAFER = ('accelerator = "h200"', 'accelerator = "wse3"')
 
@@ -123,7 +124,7 @@ BROKEN: list[tuple[list[tuple[str, str]], str, str]] = [
     ([(REPORTED, f"{REPORTED}\nmistakes = {{ typo = 0.1 }}")], f"{SOLD}.mistakes.typo", "unknown key"),
     ([(REPORTED, f"{REPORTED}\n{TOO_MANY}")], f"{SOLD}.mistakes", "more than 1"),
     ([(REPORTED, f"{REPORTED}\nprice_until = {{ monday = {{}} }}")], f"{SOLD}.price_until", "must be a date"),
-    ([("output = 2", f"output = 2, {FRACTIONAL}")], f"{SOLD}.price.long.above", "whole tenths"),
+    ([(OWNED, f"{OWNED}\nwrite_times = {{ short = -1, long = 2 }}")], "models.m.write_times.short", "at least 0"),
     ([(NEXT_TABLE, f"[answers]\nlength = {{ median = 0 }}\n{NEXT_TABLE}")], "answers.length.median", "above 0"),
     ([('pool = "one"', 'pool = "two"')], "models.m.offers.standard.pool", "known are one"),
     ([('reported_as = "default"', 'reported_as = ""')], "models.m.offers.standard.reported_as", "must be a text"),
@@ -171,7 +172,7 @@ def test_an_impossible_catalog_is_refused_with_its_key_and_the_reasoning(
 
 def test_the_catalog_that_the_broken_ones_come_from_is_good(tmp_path: Path) -> None:
     catalog = load(written(tmp_path, GOOD))
-    assert catalog.models["m"].offers["standard"].price == Price(1000, 125, 2000)
+    assert catalog.models["m"].offers["standard"].price == Price(1000, 125, 2000, written=1000, written_long=1000)
     assert roofline(catalog.pools["one"]).step_time.drafts == 2
 
 
@@ -389,7 +390,7 @@ def test_an_alias_is_the_model_under_its_own_id() -> None:
 def test_a_prompt_beyond_the_step_pays_more_for_all_its_tokens() -> None:
     price = resolve(CATALOG, "gpt-5.6-sol", None).price
     assert price.of(272_000) is price
-    assert price.of(272_001) == Price(2 * price.input, 2 * price.cached_input, 3 * price.output // 2)
+    assert price.of(272_001) == Price(8000, 800, 30_000, written=10_000, written_long=20_000)
 
 
 def test_only_the_distilled_model_makes_mistakes_as_often_as_the_benchmark_says() -> None:
