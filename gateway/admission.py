@@ -16,14 +16,16 @@ from service import prefixes, tokenizer
 from service.accounts import NOBODY, Account
 from service.errors import ContextLengthExceeded, InvalidRequest, OutputTooLong, Unavailable
 from service.messages import Job, Turn, Wish
+from service.offers import FREE
 from service.pools import Pool, PrefixCache, Roofline
 from service.profiles import Profile
 from service.queue import Bounds
 from service.settings import Settings
-from service.tiers import Offer, find
+from service.tiers import Offer, ServedModel, find
 
 _COUNT_IN_THREAD = 50_000  # characters; a longer prompt takes milliseconds to count, during which no token would go out
 _VOLUME_MAX = 524_288  # output tokens of one request, all choices together
+AUTOMATICALLY_KEPT = 1800  # seconds; OpenAI's prompt_cache_options say "30m" by default
 _EXPECTED_OUTPUT = 256  # tokens fair queueing charges a request that names no limit; what was really used comes later
 
 
@@ -33,7 +35,8 @@ class Ask:
 
     Its words for a tier are a dialect's: `service_tier`, and `speed` with what `betas` allow. Where `prompts` is given,
     each turn is a prompt of its own that nothing is wrapped around, and `prompts` has its tokens. Of a prompt, the
-    first `cacheable` tokens may be found in a cache, and be kept there; None: all.
+    beginning may be found in a cache, and be kept there: the first so many tokens for so many seconds, in order; None:
+    all, for as long as the model's maker does by itself.
     """
 
     model: str
@@ -54,7 +57,7 @@ class Ask:
     seed: int | None = None
     choices: int = 1
     account: Account = NOBODY
-    cacheable: int | None = None
+    keep: tuple[tuple[int, int], ...] | None = None
     prompts: tuple[int, ...] = ()
     wish: Wish = field(default_factory=Wish)
 
@@ -96,6 +99,8 @@ class Admission:
         left = min(offer.max_output, offer.context_window - longest)
         _check_volume(ask, left)
         job = self._job(ask, offer, prompt_tokens, left, blocks, prefix)
+        if blocks and pool.prefix_cache is not None:
+            job = replace(job, keep=_kept(ask, self._catalog.models[offer.model], prompt_tokens, pool.prefix_cache))
         bounds = Bounds(pool.queue_max, self._settings.queue_bytes_max, pool.queue_wait_max)
         return Ticket(job, offer, pool, ask.speed or ask.service_tier or "auto", _fingerprint(offer, pool), bounds)
 
@@ -158,9 +163,17 @@ def _count(ask: Ask) -> tuple[int, bytes]:
 def _identify(ask: Ask, cache: PrefixCache, salt: str) -> tuple[int, bytes]:
     prompt = prefixes.prompt(ask.turns, ask.tools, ask.images, ask.image_tokens)
     tokens = prefixes.length(prompt)
-    if ask.cacheable is not None:
-        prompt = prefixes.beginning(prompt, ask.cacheable)
+    if ask.keep is not None:
+        prompt = prefixes.beginning(prompt, max((end for end, _ in ask.keep), default=0))
     return tokens, prefixes.blocks(prompt, cache.block, salt) if prefixes.length(prompt) >= cache.minimum else b""
+
+
+def _kept(ask: Ask, served: ServedModel, prompt: int, cache: PrefixCache) -> tuple[tuple[int, int], ...]:
+    """What is put into the cache, and paid for: whole blocks. Where to write is no dearer, it is no matter of money."""
+    keep = ask.keep
+    if keep is None:
+        keep = ((prompt, AUTOMATICALLY_KEPT),) if served.write_times != FREE else ()
+    return tuple((end // cache.block * cache.block, seconds) for end, seconds in keep)
 
 
 def _check_volume(ask: Ask, longest: int) -> None:

@@ -20,7 +20,7 @@ from service.wire.anthropic_answer import Head, message
 from service.wire.anthropic_blocks import IMAGE_TOKENS, as_json
 from service.wire.anthropic_events import Events
 from service.wire.anthropic_messages import MessagesRequest, parse, parse_count
-from service.wire.anthropic_prompt import Prompt
+from service.wire.anthropic_prompt import TTLS, Prompt
 from service.wire.gathered import Answer
 
 HELLO = b'{"message":"hello"}'  # what agents ask for to see whether the API is there
@@ -50,8 +50,8 @@ def routes(desk: Desk) -> APIRouter:
     async def messages(request: Request) -> Response:
         version = anthropic_rules.version(request.headers, profile.anthropic_versions)
         read = partial(_read, request, version, profile)
-        (call, prompt, rules), exchange = await desk.take(request, read, prefix="msg_")
-        head = replace(_head(call, prompt, rules, exchange.ticket, profile), fine_grained=_fine_grained(request))
+        call, exchange = await desk.take(request, read, prefix="msg_")
+        head = replace(_head(call, exchange.ticket, profile), fine_grained=_fine_grained(request))
         if not call.stream:
             return Whole(desk.settings, exchange, Speech(head))
         return Stream(desk.settings, exchange, Speech(head), Events(head))
@@ -79,14 +79,12 @@ def _fine_grained(request: Request) -> bool:
     return any(beta.startswith("fine-grained-tool-streaming-") for beta in _betas(request))
 
 
-def _read(
-    request: Request, version: str, profile: Profile, body: bytes
-) -> tuple[tuple[MessagesRequest, Prompt, AnthropicRules], Ask]:
+def _read(request: Request, version: str, profile: Profile, body: bytes) -> tuple[MessagesRequest, Ask]:
     call = parse(body, lenient=bool(_betas(request)))
     rules = profile.anthropic_rules(call.model)
     anthropic_rules.check(call, rules, version)
     prompt = anthropic_prompt.read(call)
-    return (call, prompt, rules), _ask(call, prompt, rules, request)
+    return call, _ask(call, prompt, rules, request)
 
 
 def _read_to_count(request: Request, version: str, profile: Profile, body: bytes) -> Ask:
@@ -118,15 +116,16 @@ def _ask(call: MessagesRequest, prompt: Prompt, rules: AnthropicRules, request: 
         verbosity=call.verbosity,
         stop=tuple(call.stop_sequences or ()),
         account=account_of(request),
-        cacheable=_cacheable(prompt, rules),
+        keep=_kept(prompt, rules),
         wish=_wish(call),
     )
 
 
-def _cacheable(prompt: Prompt, rules: AnthropicRules) -> int:
+def _kept(prompt: Prompt, rules: AnthropicRules) -> tuple[tuple[int, int], ...]:
     """Nothing is cached that is not marked, or too short."""
-    end = prompt.marks[-1].tokens if prompt.marks else 0
-    return end if end >= rules.cacheable else 0
+    if not prompt.marks or prompt.marks[-1].tokens < rules.cacheable:
+        return ()
+    return tuple((mark.tokens, TTLS[mark.ttl]) for mark in prompt.marks)
 
 
 def _wish(call: MessagesRequest) -> Wish:
@@ -143,8 +142,7 @@ def _wish(call: MessagesRequest) -> Wish:
     )
 
 
-def _head(call: MessagesRequest, prompt: Prompt, rules: AnthropicRules, ticket: Ticket, profile: Profile) -> Head:
-    cache = ticket.pool.prefix_cache
+def _head(call: MessagesRequest, ticket: Ticket, profile: Profile) -> Head:
     beside: dict[str, Any] = {"diagnostics": None} if call.diagnostics is not None else {}
     if call.context_management is not None:
         beside["context_management"] = {"applied_edits": []}
@@ -153,9 +151,6 @@ def _head(call: MessagesRequest, prompt: Prompt, rules: AnthropicRules, ticket: 
         model=call.model,
         speed=profile.speed_reported(ticket.offer, call.speed),
         inference_geo=call.inference_geo or "global",
-        marks=prompt.marks,
-        block=cache.block if cache else 0,
-        cacheable=max(rules.cacheable, cache.minimum) if cache else 0,
         shown=anthropic_thinking.shown(call.thinking),
         prewarm=call.max_tokens == 0,
         eager_tools=anthropic_tools.eager(call.tools or ()),

@@ -65,7 +65,15 @@ class Exchange:
     @property
     def known(self) -> Usage:
         """What has been consumed, as far as is known: of the prompt all, once a token has come."""
-        return self.usage or Usage(prompt=self.ticket.job.prompt_tokens, cached=self._cached, completion=self._tokens)
+        job = self.ticket.job
+        written, written_long = job.written(self._cached)
+        return self.usage or Usage(
+            prompt=job.prompt_tokens,
+            cached=self._cached,
+            completion=self._tokens,
+            written=written,
+            written_long=written_long,
+        )
 
     @property
     def over(self) -> bool:
@@ -146,7 +154,7 @@ class Exchange:
             self._tell(outcome, None)
             return
         served = self._tokens or (self._started and self.error is None)  # what fails without a token costs nothing
-        usage = self.usage or Usage(prompt=self.ticket.job.prompt_tokens if served else 0, completion=self._tokens)
+        usage = self.usage or (self.known if served else Usage(prompt=0))
         self._metrics.usage(usage.prompt, usage.cached, usage.completion)
         self._metrics.cost(pricing.cost(self.ticket.offer.price, usage))
         self._metrics.outcome(outcome, self.error.reason if self.error else None)

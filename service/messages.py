@@ -23,6 +23,7 @@ from typing import Literal
 import msgspec
 
 BANDS = 3  # of priority in a queue
+LONG_KEPT = 3600  # seconds; a prompt that is kept in a cache for as long is dearer
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
@@ -103,6 +104,8 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     With `prompts`, the request is a list of prompts: each turn of the conversation is one of them, `prompts` has its
     tokens, and the choices are shared out among them, in order and equally. `prompt_tokens` is then the sum.
 
+    Of its prompt, so many tokens are to be kept in a cache for so many seconds, longest first: `keep`.
+
     `band` 0 is served first, BANDS - 1 last. Within a band, fair queueing charges the tenant `cost` / `weight`, in
     expected tokens.
     """
@@ -128,6 +131,13 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     blocks: bytes = b""  # of the prompt, as service.prefixes packs them; none where its pool keeps no prompts
     prompts: tuple[int, ...] = ()
     wish: Wish = Wish()
+    keep: tuple[tuple[int, int], ...] = ()
+
+    def written(self, cached: int) -> tuple[int, int]:
+        """Tokens of the prompt that go into a cache where `cached` were found, and how many of them for LONG_KEPT."""
+        ends = [end for end, _ in self.keep]
+        long = [end for end, seconds in self.keep if seconds >= LONG_KEPT]
+        return max(0, max(ends, default=0) - cached), max(0, max(long, default=0) - cached)
 
     def prompt(self, choice: int) -> tuple[tuple[Turn, ...], int]:
         """What a choice answers, and how many tokens that has."""

@@ -23,6 +23,7 @@ NANODOLLARS_PER_DOLLAR = 1_000_000_000
 NANODOLLARS_PER_DOLLAR_PER_MTOK = 1000  # $1 per million tokens is 1,000 nano-dollars per token
 
 Times = tuple[Decimal, Decimal]
+FREE: Times = (Decimal(1), Decimal(1))  # what is put into a cache costs no more than what is only read
 Ended = Literal["refused", "default"]
 Mistake = Literal[
     "wrong_tool",
@@ -91,7 +92,7 @@ class ServedModel:
     aliases: tuple[str, ...] = ()
     family: str | None = None
     cacheable: int = CACHEABLE
-    write_times: Times = (Decimal(1), Decimal(1))
+    write_times: Times = FREE
     retired: date | None = None
 
     @property
@@ -116,7 +117,7 @@ def read_model(
         aliases=table.texts("aliases") if "aliases" in table else (),
         family=table.one_of("family", families) if "family" in table else None,
         cacheable=table.integer("cacheable", CACHEABLE, at_least=1),
-        write_times=_read_times(table.table("write_times")) if "write_times" in table else (Decimal(1), Decimal(1)),
+        write_times=_read_times(table.table("write_times")) if "write_times" in table else FREE,
         retired=table.day("retired") if "retired" in table else None,
     )
     parent = table.table("offers")

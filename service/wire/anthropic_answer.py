@@ -13,7 +13,6 @@ from typing import Any
 import orjson
 
 from service.messages import FinishReason, Part, Usage
-from service.wire.anthropic_prompt import Mark
 from service.wire.anthropic_thinking import signature
 from service.wire.gathered import Answer, Said
 from service.wire.ids import derived
@@ -31,10 +30,9 @@ _DIGITS = 22  # of an id, behind its prefix
 class Head:
     """What an answer says besides what it has to say.
 
-    `marks` ask for parts of the prompt to be cached, in blocks of `block` tokens, if there are `cacheable` of them; a
-    `block` of 0 is no cache. `shown`: the text of thinking is part of the answer. `prewarm`: only the prompt was
-    computed, and nothing is said. Inputs of `eager_tools` stream letter by letter, of all tools if `fine_grained`.
-    `beside` are fields that only some requests get back.
+    `shown`: the text of thinking is part of the answer. `prewarm`: only the prompt was computed, and nothing is said.
+    Inputs of `eager_tools` stream letter by letter, of all tools if `fine_grained`. `beside` are fields that only
+    some requests get back.
     """
 
     job: str
@@ -42,9 +40,6 @@ class Head:
     service_tier: str = "standard"
     speed: str | None = None
     inference_geo: str = "global"
-    marks: tuple[Mark, ...] = ()
-    block: int = 0
-    cacheable: int = 0
     shown: bool = True
     prewarm: bool = False
     fine_grained: bool = False
@@ -74,13 +69,15 @@ def ending(finish: FinishReason | None, stopped: str | None) -> dict[str, Any]:
 
 def usage(head: Head, used: Usage) -> dict[str, Any]:
     """Input tokens in three parts that sum to the prompt: read from the cache, written to it, and neither."""
-    written, hour = _written(head, used.cached)
     output, thought = (0, 0) if head.prewarm else (used.completion, used.reasoning)
     report: dict[str, Any] = {
-        "input_tokens": used.prompt - used.cached - written,
-        "cache_creation_input_tokens": written,
+        "input_tokens": used.prompt - used.cached - used.written,
+        "cache_creation_input_tokens": used.written,
         "cache_read_input_tokens": used.cached,
-        "cache_creation": {"ephemeral_5m_input_tokens": written - hour, "ephemeral_1h_input_tokens": hour},
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": used.written - used.written_long,
+            "ephemeral_1h_input_tokens": used.written_long,
+        },
         "output_tokens": output,
         "output_tokens_details": {"thinking_tokens": thought},
         "service_tier": head.service_tier,
@@ -135,13 +132,3 @@ def _input(escaped: bytes) -> bytes:
     except orjson.JSONDecodeError:
         pass
     return orjson.dumps({"INVALID_JSON": written})
-
-
-def _written(head: Head, cached: int) -> tuple[int, int]:
-    """Tokens written to the cache, and how many of them for an hour: whole blocks up to a mark, but for those found."""
-    if not head.block or not head.marks or head.marks[-1].tokens < head.cacheable:
-        return 0, 0
-    ends = [(mark.tokens // head.block * head.block, mark.ttl) for mark in head.marks]
-    written = max(0, ends[-1][0] - cached)
-    hour = max((end for end, ttl in ends if ttl == "1h"), default=0)
-    return written, max(0, hour - cached)

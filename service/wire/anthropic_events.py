@@ -10,6 +10,7 @@ service.messages.Delta defines it, already escaped, and becomes one event per to
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from service.errors import ServiceError
 from service.messages import Delta, FinishReason, Part, Usage
@@ -47,7 +48,7 @@ class Events:
 
     def opening(self, used: Usage) -> bytes:
         """`used`: what is known of the prompt by then. Output is counted from the first token on."""
-        begun = Usage(prompt=used.prompt, cached=used.cached, completion=1)
+        begun = replace(used, completion=1, reasoning=0)
         message = {**self._head.opening([]), **ending(None, None), "usage": usage(self._head, begun)}
         return _event("message_start", {"message": message})
 

@@ -18,6 +18,7 @@ from service.wire.anthropic_blocks import IMAGE_TOKENS, AnyBlock, ToolResult
 from service.wire.anthropic_messages import CountRequest, Message
 from service.wire.anthropic_rules import breakpoints
 
+TTLS = {"5m": 300, "1h": 3600}  # seconds
 _JOIN = "\n"  # between blocks of one turn
 
 

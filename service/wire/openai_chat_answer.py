@@ -76,7 +76,7 @@ def usage_json(usage: Usage) -> bytes:
             "prompt_tokens": usage.prompt,
             "completion_tokens": usage.completion,
             "total_tokens": usage.prompt + usage.completion,
-            "prompt_tokens_details": {"cached_tokens": usage.cached, "audio_tokens": 0},
+            "prompt_tokens_details": {"cached_tokens": usage.cached, "audio_tokens": 0, **_written(usage)},
             "completion_tokens_details": {
                 "reasoning_tokens": usage.reasoning,
                 "audio_tokens": 0,
@@ -85,6 +85,11 @@ def usage_json(usage: Usage) -> bytes:
             },
         }
     )
+
+
+def _written(usage: Usage) -> dict[str, int]:
+    """Only of models that charge for it."""
+    return {"cache_write_tokens": usage.written} if usage.written else {}
 
 
 def _choice(head: Head, index: int, answer: Answer, manner: Manner) -> bytes:

@@ -115,7 +115,7 @@ def code(error: ServiceError) -> str:
 def usage_of(usage: Usage) -> dict[str, Any]:
     return {
         "input_tokens": usage.prompt,
-        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.written},
         "output_tokens": usage.completion,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.prompt + usage.completion,

@@ -17,7 +17,6 @@ from service.wire import anthropic_answer, anthropic_thinking
 from service.wire.anthropic_answer import Head
 from service.wire.anthropic_bursts import Bursts
 from service.wire.anthropic_events import Events
-from service.wire.anthropic_prompt import Mark
 from service.wire.gathered import Gathered
 
 PROMPT = Usage(prompt=10, cached=4)
@@ -134,7 +133,7 @@ def answers(draw: st.DrawFn) -> list[tuple[Part, list[list[str]]]]:
 def test_any_answer_is_a_grammatical_stream_of_what_the_whole_message_says(
     parts: list[tuple[Part, list[list[str]]]], finish: FinishReason, stopped: str | None
 ) -> None:
-    head = Head(job="msg_x", model="m", marks=(Mark(8, "5m"),), block=2, speed="fast")
+    head = Head(job="msg_x", model="m", speed="fast")
     said = deltas(parts, finish, stopped)
     message = put_together(parsed(streamed(head, said)))
     for block in message["content"]:
@@ -285,33 +284,24 @@ def test_a_prompt_that_is_only_to_be_cached_gets_an_empty_message() -> None:
     assert (message["content"], message["stop_reason"], message["usage"]["output_tokens"]) == ([], "max_tokens", 0)
 
 
-MARKS = st.lists(st.tuples(st.integers(1, 200), st.booleans()), max_size=4)
-
-
-@given(st.integers(1, 300), st.integers(0, 300), MARKS, st.sampled_from([0, 1, 16, 128]), st.integers(0, 100))
-def test_the_parts_of_the_prompt_sum_to_it(
-    prompt: int, cached: int, marks: list[tuple[int, bool]], block: int, cacheable: int
-) -> None:
-    ends = sorted(min(end, prompt) for end, _ in marks)
-    hours = sorted((hour for _, hour in marks), reverse=True)
-    found = min(cached, ends[-1] if ends else 0, prompt - 1) // (block or 1) * (block or 1)
-    head = Head(
-        job="j",
-        model="m",
-        marks=tuple(Mark(end, "1h" if hour else "5m") for end, hour in zip(ends, hours, strict=True)),
-        block=block,
-        cacheable=cacheable,
+@st.composite
+def prompts(draw: st.DrawFn) -> Usage:
+    prompt = draw(st.integers(1, 300))
+    cached = draw(st.integers(0, prompt))
+    written = draw(st.integers(0, prompt - cached))
+    return Usage(
+        prompt=prompt, cached=cached, written=written, written_long=draw(st.integers(0, written)), completion=5
     )
-    usage = anthropic_answer.usage(head, Usage(prompt=prompt, cached=found, completion=5))
+
+
+@given(prompts())
+def test_the_parts_of_the_prompt_sum_to_it(used: Usage) -> None:
+    usage = anthropic_answer.usage(Head(job="j", model="m"), used)
     parts = [usage[f"{name}input_tokens"] for name in ("", "cache_creation_", "cache_read_")]
-    assert sum(parts) == prompt
+    assert sum(parts) == used.prompt
     assert min(parts) >= 0
-    assert usage["cache_read_input_tokens"] == found
     split = usage["cache_creation"]
-    assert min(split.values()) >= 0
-    assert sum(split.values()) == usage["cache_creation_input_tokens"]
-    if not block or not marks or ends[-1] < cacheable:
-        assert usage["cache_creation_input_tokens"] == 0
+    assert list(split.values()) == [used.written - used.written_long, used.written_long]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))

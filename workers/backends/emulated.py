@@ -81,6 +81,7 @@ class _Run:
         generated = sum(choice.out for choice in self.choices) + sum(self.before[len(self.choices) :])
         ended = [choice.script for choice in self.choices if choice.ended]
         rejected = sum(script.rejected for script in ended)
+        written, written_long = self.job.written(self.cached)
         return Usage(
             prompt=self.job.prompt_tokens,
             cached=self.cached,
@@ -88,6 +89,8 @@ class _Run:
             reasoning=sum(min(choice.out, choice.script.reasoning) for choice in self.choices),
             accepted=sum(script.accepted for script in ended),
             rejected=rejected,
+            written=written,
+            written_long=written_long,
         )
 
     def sent(self) -> list[int]:
