@@ -13,6 +13,7 @@ import fastmode
 from service.errors import FastmodeError
 
 if TYPE_CHECKING:
+    from service.settings import Settings
     from service.tiers import Catalog
 
 app = typer.Typer(
@@ -22,6 +23,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+keys = typer.Typer(help="Make, list, block and delete keys of a running service.", no_args_is_help=True)
+app.add_typer(keys, name="keys")
 
 CatalogOption = Annotated[
     Path | None, typer.Option("--catalog", help="A catalog of your own.", show_default="the one that ships")
@@ -45,16 +49,20 @@ def main() -> None:
 
 def settings_catalog() -> Path | None:
     """The catalog that the environment names."""
+    return _settings().catalog
+
+
+def _settings() -> "Settings":
     from service.settings import read
 
-    return read(os.environ).catalog
+    return read(os.environ)
 
 
 def sold(path: Path | None, profile: str | None) -> "Catalog":
     """What the catalog, or the one that the environment names, sells under the profile."""
-    from service import profiles, settings, tiers
+    from service import profiles, tiers
 
-    configured = settings.read(os.environ)
+    configured = _settings()
     return profiles.load(profile or configured.profile, tiers.load(path or configured.catalog)).catalog
 
 
@@ -303,3 +311,75 @@ def calibrate(
     asked = plan(requests, concurrency, prompt_tokens, output=output_tokens, pause=pause, timeout=timeout)
     wanted = Wanted(fit=fit, name=name, pool=pool, catalog=catalog or settings_catalog(), samples=samples, out=out)
     run(target, asked, wanted)
+
+
+@keys.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What people call it.")],
+    plan: Annotated[str | None, typer.Option(help="Its limits per minute: a plan of the catalog.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Dollars it may spend: 5/day, 100/month, or 20 in all.")] = None,
+    requests: Annotated[int | None, typer.Option(min=0, help="A minute, of all kinds together.")] = None,
+    tokens: Annotated[int | None, typer.Option(min=0, help="A minute, of all kinds together.")] = None,
+    parallel: Annotated[int | None, typer.Option(min=0, help="Requests at once.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="May be used; several.", show_default="all")] = None,
+    tier: Annotated[list[str] | None, typer.Option(help="May be used; several.", show_default="all")] = None,
+    highest: Annotated[str | None, typer.Option(help="The dearest tier that it gets.")] = None,
+    default_tier: Annotated[str | None, typer.Option(help="Of requests that name none.")] = None,
+    weight: Annotated[float, typer.Option(help="Its share of a crowded pool, beside those of others.")] = 1.0,
+) -> None:
+    """Make a key and show it, this once."""
+    from fastmode.keys import ask, budget_of
+
+    given = {
+        "plan": plan,
+        "requests": requests,
+        "tokens": tokens,
+        "parallel": parallel,
+        "models": model,
+        "tiers": tier,
+        "highest": highest,
+        "default_tier": default_tier,
+    }
+    said = {field: value for field, value in given.items() if value is not None}
+    print(ask(_settings(), "POST", "", {"name": name, "weight": weight, **said, **budget_of(budget)})["key"])
+
+
+@keys.command(name="list")
+def list_keys(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+    """Show all keys, without their secrets."""
+    from fastmode.keys import ask
+    from fastmode.show import console
+    from fastmode.show.keys import keys as shown
+
+    told = ask(_settings(), "GET", "")
+    if as_json:
+        print(json.dumps(told, indent=2))
+    else:
+        shown(console(), told["keys"])
+
+
+@keys.command()
+def block(key: Annotated[str, typer.Argument(help="The public id: what stands behind sk-fastmode-.")]) -> None:
+    """Refuse a key from now on; it can be unblocked."""
+    from fastmode.keys import ask
+
+    ask(_settings(), "PATCH", f"/{key}", {"blocked": True})
+    print(f"{key} is blocked")
+
+
+@keys.command()
+def unblock(key: Annotated[str, typer.Argument(help="The public id.")]) -> None:
+    """Take a blocked key again."""
+    from fastmode.keys import ask
+
+    ask(_settings(), "PATCH", f"/{key}", {"blocked": False})
+    print(f"{key} is active")
+
+
+@keys.command()
+def delete(key: Annotated[str, typer.Argument(help="The public id.")]) -> None:
+    """Forget a key."""
+    from fastmode.keys import ask
+
+    ask(_settings(), "DELETE", f"/{key}")
+    print(f"{key} is deleted")

@@ -21,6 +21,7 @@ from gateway.relay import Relay
 from service import memory, metrics, profiles, settings, tiers, tokenizer
 from service.connection import Client, UnfitRedis, connect, verify
 from service.errors import FastmodeError, Unavailable
+from service.keys import Keys
 from service.queue import Queue
 from service.replies import Inbox
 from service.settings import Settings
@@ -66,9 +67,10 @@ async def _serve(configuration: Settings) -> None:
     admission = Admission(configuration, profile, name)
     stored = Stored(redis, configuration.stored_ttl, configuration.stored_bytes_max)
     backgrounds = Backgrounds(stored)
+    keys = Keys(upkeep)
     server = _Server(
         uvicorn.Config(
-            create_app(configuration, catalog, admission, relay, queues, stored, backgrounds),
+            create_app(configuration, catalog, admission, relay, queues, stored, backgrounds, keys),
             http=Protocol,
             ws=SocketProtocol,
             ws_max_size=configuration.body_max,
@@ -91,6 +93,7 @@ async def _serve(configuration: Settings) -> None:
             tasks.create_task(relay.run()),
             tasks.create_task(stored.run()),
             tasks.create_task(backgrounds.run()),
+            tasks.create_task(keys.follow()),
             tasks.create_task(_drain(stop, configuration, admission, relay, server)),
         ]
         await relay.first_connected(at_most=configuration.redis_timeout)  # others may serve the port already

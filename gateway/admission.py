@@ -12,6 +12,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from gateway import resolution
 from service import prefixes, tokenizer
 from service.accounts import NOBODY, Account
 from service.errors import ContextLengthExceeded, InvalidRequest, OutputTooLong, Unavailable
@@ -106,8 +107,8 @@ class Admission:
 
     def _resolve(self, ask: Ask) -> Offer:
         if ask.dialect == "anthropic":
-            return self.profile.resolve_anthropic(ask.model, ask.speed, ask.service_tier, ask.betas)
-        return self.profile.resolve_openai(ask.model, ask.service_tier)
+            return resolution.anthropic(self.profile, ask.account, ask.model, ask.speed, ask.service_tier, ask.betas)
+        return resolution.openai(self.profile, ask.account, ask.model, ask.service_tier)
 
     async def count(self, ask: Ask) -> int:
         """The tokens of a prompt, as they would be charged. Raises ModelNotFound."""
@@ -173,7 +174,8 @@ def _kept(ask: Ask, served: ServedModel, prompt: int, cache: PrefixCache) -> tup
     keep = ask.keep
     if keep is None:
         keep = ((prompt, AUTOMATICALLY_KEPT),) if served.write_times != FREE else ()
-    return tuple((end // cache.block * cache.block, seconds) for end, seconds in keep)
+    most = prompt - 1  # of one that is found whole, a token is left to compute
+    return tuple((min(end, most) // cache.block * cache.block, seconds) for end, seconds in keep)
 
 
 def _check_volume(ask: Ask, longest: int) -> None:

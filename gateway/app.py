@@ -10,13 +10,25 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway import anthropic, chat, completions, control, embeddings, health, models, responses, responses_socket
+from gateway import (
+    admin,
+    anthropic,
+    chat,
+    completions,
+    control,
+    embeddings,
+    health,
+    models,
+    responses,
+    responses_socket,
+)
 from gateway.admission import Admission
 from gateway.answers import RAW_SEND
 from gateway.backgrounds import Backgrounds
 from gateway.cors import sharing
 from gateway.desk import Desk
 from gateway.dialects import OPENAI, request_id, spoken
+from gateway.door import Door
 from gateway.explained import explained
 from gateway.journal import Journal
 from gateway.openapi import Described
@@ -24,6 +36,7 @@ from gateway.relay import Relay
 from gateway.scripted import Director
 from service import figures, metrics, price_list
 from service.errors import Broken, MethodNotAllowed, NotFound, ServiceError
+from service.keys import Keys
 from service.queue import Queue
 from service.settings import Settings
 from service.stored import Stored
@@ -41,8 +54,9 @@ def create_app(
     queues: dict[str, Queue],
     stored: Stored,
     backgrounds: Backgrounds,
+    keys: Keys,
 ) -> ASGIApp:
-    """The ASGI application. The caller runs `relay`, `stored` and `backgrounds` beside it. Raises RulesError."""
+    """The ASGI application. The caller runs relay, stored, backgrounds and keys beside it. Raises RulesError."""
     app = Described(admission.profile)
     journal = Journal(settings.journal) if settings.journal else None
     director = Director(settings, catalog.tiers, time.monotonic)
@@ -54,6 +68,7 @@ def create_app(
     app.include_router(responses.routes(desk, stored, backgrounds))
     app.include_router(responses_socket.routes(desk, stored))
     app.include_router(models.routes(admission.profile))
+    app.include_router(admin.routes(settings, catalog, keys, desk.bodies))
     app.include_router(health.routes(settings, admission, relay, queues, director))
     if journal is not None:
         app.include_router(control.routes(journal, director, desk.bodies))
@@ -93,7 +108,7 @@ def create_app(
         words = f"The server had an error ({type(error).__name__}) while processing the request."
         return spoken(request.scope).refuse(Broken(words))
 
-    return sharing(_outermost(app), settings.cors_origins)
+    return sharing(_outermost(Door(app, keys, settings)), settings.cors_origins)
 
 
 def _outermost(app: ASGIApp) -> ASGIApp:

@@ -4,7 +4,6 @@ There are no keys here, so whoever is not on this machine, or is a web page, is 
 """
 
 import asyncio
-import ipaddress
 from typing import Any
 
 import orjson
@@ -16,6 +15,7 @@ from gateway.dialects import JSON
 from gateway.journal import Journal
 from gateway.scripted import Director
 from service.errors import InvalidRequest, NotFound, RulesError
+from service.hosts import loopback
 
 _AT_ONCE = 1000  # notes of one answer
 
@@ -55,15 +55,8 @@ def routes(journal: Journal, director: Director, bodies: Bodies) -> APIRouter:
 async def _local(request: Request) -> None:
     """Raises NotFound: there is nothing here for others, nor for pages that a browser here has from elsewhere."""
     host = request.client.host if request.client is not None else ""
-    if not _loopback(host) or not _loopback(request.url.hostname or "") or "origin" in request.headers:
+    if not loopback(host) or not loopback(request.url.hostname or "") or "origin" in request.headers:
         raise NotFound(f"Unknown request URL: {request.method} {request.url.path}. Please check the URL for typos.")
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _whole(request: Request, name: str, default: int) -> int:

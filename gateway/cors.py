@@ -9,7 +9,6 @@ Who sends no `Origin` is no browser, or asks for nothing that its page could rea
 have one. WebSockets are not subject to these rules, and so are held to them here.
 """
 
-import ipaddress
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -17,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.dialects import spoken
 from service.errors import Forbidden
+from service.hosts import loopback
 
 _OPEN = "/v1/"  # what vendors offer; what operators and tests ask for is not for pages
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -67,12 +67,7 @@ def _from_here(origin: str) -> bool:
         return False
     if parts.scheme not in _WEB:
         return "://" in origin
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return host.endswith(".localhost") or loopback(host)
 
 
 def _asks_beforehand(scope: Scope) -> bool:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from service.errors import FastmodeError
 
 JOURNAL_MAX = 100_000
+_WORDS = {"auth": ("auto", "required", "open"), "admin_from": ("loopback", "anywhere")}
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/,\s]+")
 _MAY_BE_ZERO = {"drain_delay", "grace", "flush_every"}
@@ -38,6 +39,12 @@ class Settings:
     metrics_dir: Path | None = None  # shared by all processes of a host, so that one /metrics speaks for all
     metrics_port: int = 0  # a worker's own /metrics; 0: none
     log_level: str = "warning"
+
+    auth: str = (
+        "auto"  # who needs a key: "auto" (everybody once there is one, other machines always), "required", "open"
+    )
+    admin_key: str = ""  # what makes and lists keys; without it, only this machine may
+    admin_from: str = "loopback"  # where that may be asked from: "loopback", or "anywhere" with the admin key
 
     strict_fields: bool = True  # unknown fields are refused where OpenAI's API refuses them
     cors_origins: str = "loopback"  # whose web pages may ask: "loopback", "*", "" (nobody), or origins with commas
@@ -82,6 +89,10 @@ class Settings:
                 raise SettingsError(f"{_variable(name)} is {getattr(self, name)}; it must be at least 1")
         if self.log_level.lower() not in LOG_LEVELS:
             raise SettingsError(f"FASTMODE_LOG_LEVEL is {self.log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
+        for name, words in _WORDS.items():
+            if getattr(self, name) not in words:
+                said = getattr(self, name)
+                raise SettingsError(f"{_variable(name)} is {said!r}; it must be one of {', '.join(words)}")
         if not 0 <= self.journal <= JOURNAL_MAX:
             raise SettingsError(f"FASTMODE_JOURNAL is {self.journal}; it must lie between 0 and {JOURNAL_MAX}")
         for name in ("port", "metrics_port"):

@@ -21,7 +21,7 @@ from service.pools import Pool, read_pool, with_room
 from service.provenance import KEYS, Provenance, Source, read_sources, trace
 from service.toml_table import Document, Table
 
-__all__ = ["SHIPPED", "Catalog", "Offer", "ServedModel", "Tier", "find", "load", "not_sold", "resolve"]
+__all__ = ["SHIPPED", "Catalog", "Offer", "ServedModel", "Tier", "find", "load", "not_found", "not_sold", "resolve"]
 
 Thing = TypeVar("Thing")
 
@@ -63,8 +63,13 @@ def find(catalog: Catalog, model: str) -> ServedModel:
     """The model of that id, or with that alias. Raises ModelNotFound."""
     served = catalog.models.get(catalog.aliases.get(model, model))
     if served is None:
-        raise ModelNotFound(f"The model `{model[:100]}` does not exist or you do not have access to it.", param="model")
+        raise not_found(model)
     return served
+
+
+def not_found(model: str) -> ModelNotFound:
+    """Nor does anybody hear of models that are not for him."""
+    return ModelNotFound(f"The model `{model[:100]}` does not exist or you do not have access to it.", param="model")
 
 
 def resolve(catalog: Catalog, model: str, service_tier: str | None) -> Offer:

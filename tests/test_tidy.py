@@ -25,6 +25,7 @@ SHELVES = (
     {
         "errors",
         "hardware",
+        "hosts",
         "models",
         "roofline",
         "closed_loop",
@@ -58,7 +59,7 @@ SHELVES = (
         "rules",
     },
     {"wire"},
-    {"settings", "connection", "queue", "replies", "metrics", "metric_store", "slots", "memory", "stored"},
+    {"settings", "connection", "keys", "queue", "replies", "metrics", "metric_store", "slots", "memory", "stored"},
 )
 
 # Each third-party library has its doors: the modules that may import it.

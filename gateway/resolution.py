@@ -1,0 +1,48 @@
+"""Which offer a request gets: by its dialect's words for a tier, and by what its account may have.
+
+- OpenAI's dialect knows projects with a default tier, and requests for more than a project may have get the model's
+  default one: the answer says so, and that is what is charged.
+- Anthropic's never silently serves another speed: there the same is a refusal.
+"""
+
+from service.accounts import Account
+from service.errors import InvalidRequest
+from service.profiles import Profile
+from service.tiers import Offer, find
+
+_AS_THE_PROJECT = (None, "auto")
+_NOT_ENABLED = "Fast mode is not enabled for your organization. An organization admin must enable this feature."
+
+
+def openai(profile: Profile, account: Account, model: str, service_tier: str | None) -> Offer:
+    """Raises ModelNotFound, TierNotOffered, Forbidden, or InvalidRequest for a word that no tier answers to."""
+    if service_tier in _AS_THE_PROJECT and account.default_tier:
+        served = find(profile.catalog, model)
+        offer = served.offers.get(account.default_tier, served.offers[served.default_tier])
+    else:
+        offer = profile.resolve_openai(model, service_tier)
+    if _too_dear(profile, account, offer):
+        served = find(profile.catalog, model)
+        offer = served.offers[served.default_tier]
+    account.check(offer)
+    return offer
+
+
+def anthropic(
+    profile: Profile, account: Account, model: str, speed: str | None, service_tier: str | None, betas: frozenset[str]
+) -> Offer:
+    """Raises ModelNotFound, InvalidRequest, Forbidden."""
+    offer = profile.resolve_anthropic(model, speed, service_tier, betas)
+    if _too_dear(profile, account, offer):
+        raise InvalidRequest(_NOT_ENABLED)
+    account.check(offer)
+    return offer
+
+
+def _too_dear(profile: Profile, account: Account, offer: Offer) -> bool:
+    """Dearer than the account's highest tier is, or where the model is not sold at that, than its default one."""
+    if not account.highest:
+        return False
+    served = profile.catalog.models[offer.model]
+    highest = served.offers.get(account.highest, served.offers[served.default_tier])
+    return offer.price.output > highest.price.output
