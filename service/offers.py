@@ -44,6 +44,7 @@ class Offer:
     - `ended`: what a request for it gets after that: a refusal, or the model's default tier and its price.
     - `beta`: what the `anthropic-beta` header has to name; None: nothing.
     - `earlier`: prices that held until a day, not including it, in the order of time.
+    - `limits`: the group of offers with which it shares what an account may use.
     - `mistakes`: probability of each kind in an answer where it can be made; none for the full model.
     """
 
@@ -62,6 +63,7 @@ class Offer:
     beta: str | None = None
     earlier: tuple[tuple[date, Price], ...] = ()
     mistakes: tuple[tuple[str, float], ...] = ()
+    limits: str = ""
 
     def sold_on(self, day: date, horizon: date) -> bool:
         """It has begun by `horizon`, and not ended by `day`."""
@@ -76,9 +78,9 @@ class Offer:
 class ServedModel:
     """A model id. `created` in Unix seconds, sizes in tokens, `aliases` other ids of it.
 
-    `family` names what its maker's API accepts of requests for it; a prompt of fewer than `cacheable` tokens is not
-    cached; to be put into a cache, and for longer, costs `write_times` as much as to be read; `retired` is the first
-    day on which the model is gone.
+    `limits` is the group of its offers that have none of their own. `family` names what its maker's API accepts of
+    requests for it; a prompt of fewer than `cacheable` tokens is not cached; to be put into a cache, and for longer,
+    costs `write_times` as much as to be read; `retired` is the first day on which the model is gone.
     """
 
     id: str
@@ -93,6 +95,7 @@ class ServedModel:
     family: str | None = None
     cacheable: int = CACHEABLE
     write_times: Times = FREE
+    limits: str = ""
     retired: date | None = None
 
     @property
@@ -101,9 +104,9 @@ class ServedModel:
 
 
 def read_model(
-    name: str, table: Table, tiers: Sequence[str], families: Sequence[str], pools: Mapping[str, Pool]
+    name: str, table: Table, tiers: Mapping[str, str], families: Sequence[str], pools: Mapping[str, Pool]
 ) -> ServedModel:
-    """Raises CatalogError."""
+    """`tiers`: of each, the group of limits that its offers belong to; empty: as their model. Raises CatalogError."""
     window = table.integer("context_window", at_least=1)
     served = ServedModel(
         id=name,
@@ -112,12 +115,13 @@ def read_model(
         context_window=window,
         max_output=table.integer("max_output", at_least=1, at_most=window),
         modalities=_read_modalities(table),
-        default_tier=table.one_of("default_tier", tiers),
+        default_tier=table.one_of("default_tier", list(tiers)),
         offers={},
         aliases=table.texts("aliases") if "aliases" in table else (),
         family=table.one_of("family", families) if "family" in table else None,
         cacheable=table.integer("cacheable", CACHEABLE, at_least=1),
         write_times=_read_times(table.table("write_times")) if "write_times" in table else FREE,
+        limits=table.text("limits", name),
         retired=table.day("retired") if "retired" in table else None,
     )
     parent = table.table("offers")
@@ -125,14 +129,14 @@ def read_model(
     for tier in parent.values:
         if tier not in tiers:
             raise parent.error(tier, f"is no tier; known are {', '.join(tiers)}")
-        offers[tier] = _read_offer(tier, parent.table(tier), served, pools)
+        offers[tier] = _read_offer(tier, parent.table(tier), served, pools, tiers[tier])
     if served.default_tier not in offers:
         raise table.error("default_tier", f"is {served.default_tier!r}, at which the model is not offered")
     table.done()
     return replace(served, offers=MappingProxyType(offers))
 
 
-def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str, Pool]) -> Offer:
+def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str, Pool], limits: str) -> Offer:
     pool = pools[table.one_of("pool", list(pools))]
     window = table.integer("context_window", served.context_window, at_least=1)
     offer = Offer(
@@ -151,6 +155,7 @@ def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str
         beta=table.text("beta") if "beta" in table else None,
         earlier=_read_earlier(table, served.write_times),
         mistakes=_read_mistakes(table),
+        limits=table.text("limits", limits or served.limits),
     )
     table.done()
     if offer.context_window > pool.kv_room:

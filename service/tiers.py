@@ -17,6 +17,7 @@ from service.hardware import Accelerator
 from service.machines import read_accelerator, read_architecture
 from service.models import Model
 from service.offers import Offer, ServedModel, read_model
+from service.plans import Plan, read_plan
 from service.pools import Pool, read_pool, with_room
 from service.provenance import KEYS, Provenance, Source, read_sources, trace
 from service.toml_table import Document, Table
@@ -35,13 +36,15 @@ Unsold = Literal["refused", "default"]
 class Tier:
     """`words` are what a request may say for it, as its `service_tier` or, in Anthropic's dialect, its `speed`.
 
-    `unsold`: what a request for it gets of a model that is not sold at it: a refusal, or the model's default tier.
+    `limits`: the group of limits of its offers that name none; empty: that of their model. `unsold`: what a request
+    for it gets of a model that is not sold at it: a refusal, or the model's default tier.
     """
 
     name: str
     words: tuple[str, ...]
     summary: str
     unsold: Unsold = "refused"
+    limits: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,7 @@ class Catalog:
     architectures: Mapping[str, Model]
     tiers: Mapping[str, Tier]
     default_words: frozenset[str]  # ask for a model's default tier
+    plans: Mapping[str, Plan]
     families: Mapping[str, Family]
     answer_length: tuple[float, float]  # median (tokens) and sigma of an answer that ends by itself, lognormal
     pools: Mapping[str, Pool]
@@ -116,6 +120,7 @@ def load(path: Path | None = None) -> Catalog:
         tiers=_joined(root, "tiers", base.tiers, own.tiers),
         sources=_joined(root, "sources", base.sources, own.sources),
         default_words=own.default_words or base.default_words,
+        plans=_joined(root, "plans", base.plans, own.plans),
         families=_joined(root, "families", base.families, own.families),
         answer_length=own.answer_length if "answers" in root else base.answer_length,
     )
@@ -125,7 +130,7 @@ def load(path: Path | None = None) -> Catalog:
     machines = (shared.accelerators, shared.architectures)
     directory = (path or SHIPPED).parent
     pools = {name: read_pool(name, table, *machines, directory) for name, table in root.tables("pools").items()}
-    names = (list(shared.tiers), list(shared.families))
+    names = ({name: tier.limits for name, tier in shared.tiers.items()}, list(shared.families))
     models = {name: read_model(name, table, *names, pools) for name, table in root.tables("models").items()}
     pools = {name: _with_room(root, pool, models) for name, pool in pools.items()}
     for kind, things in (("pools", pools), ("models", models)):
@@ -140,12 +145,13 @@ def load(path: Path | None = None) -> Catalog:
     )
 
 
-_SHARED = ("sources", "default_words", "accelerators", "architectures", "tiers", "families", "answers")
+_SHARED = ("sources", "default_words", "accelerators", "architectures", "tiers", "plans", "families", "answers")
 _EMPTY = Catalog(
     accelerators={},
     architectures={},
     tiers={},
     default_words=frozenset(),
+    plans={},
     families={},
     answer_length=ANSWER_LENGTH,
     pools={},
@@ -164,6 +170,7 @@ def _read_shared(root: Table) -> Catalog:
         architectures={name: read_architecture(name, table) for name, table in root.tables("architectures").items()},
         tiers={name: _read_tier(name, table) for name, table in root.tables("tiers").items()},
         default_words=frozenset(root.texts("default_words") if "default_words" in root else ()),
+        plans={name: read_plan(name, table) for name, table in root.tables("plans").items()},
         families={name: read_family(table) for name, table in root.tables("families").items()},
         answer_length=_read_length(root.table("answers")) if "answers" in root else ANSWER_LENGTH,
         sources=read_sources(root),
@@ -196,6 +203,7 @@ def _read_tier(name: str, table: Table) -> Tier:
         table.texts("words"),
         table.text("summary"),
         cast(Unsold, table.one_of("unsold", get_args(Unsold), "refused")),
+        table.text("limits") if "limits" in table else "",
     )
     table.done()
     return tier

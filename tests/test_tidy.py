@@ -41,6 +41,7 @@ SHELVES = (
         "families",
         "offers",
         "prices",
+        "plans",
         "tiers",
         "profiles",
         "pools",
@@ -59,7 +60,19 @@ SHELVES = (
         "rules",
     },
     {"wire"},
-    {"settings", "connection", "keys", "queue", "replies", "metrics", "metric_store", "slots", "memory", "stored"},
+    {
+        "settings",
+        "connection",
+        "keys",
+        "limits",
+        "queue",
+        "replies",
+        "metrics",
+        "metric_store",
+        "slots",
+        "memory",
+        "stored",
+    },
 )
 
 # Each third-party library has its doors: the modules that may import it.
