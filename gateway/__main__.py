@@ -16,12 +16,14 @@ import uvloop
 from gateway.admission import Admission
 from gateway.app import create_app
 from gateway.backgrounds import Backgrounds
+from gateway.meter import Meter
 from gateway.protocol import Protocol, SocketProtocol
 from gateway.relay import Relay
 from service import memory, metrics, profiles, settings, tiers, tokenizer
 from service.connection import Client, UnfitRedis, connect, verify
 from service.errors import FastmodeError, Unavailable
 from service.keys import Keys
+from service.limits import Limits
 from service.queue import Queue
 from service.replies import Inbox
 from service.settings import Settings
@@ -64,7 +66,8 @@ async def _serve(configuration: Settings) -> None:
     queues = {pool: Queue(redis, pool) for pool in catalog.pools}
     inbox = Inbox(upkeep, blocking, name, configuration.reply_ttl)
     relay = Relay(configuration, inbox, queues)
-    admission = Admission(configuration, profile, name)
+    meter = Meter(Limits(redis), catalog.plans, configuration.plan)
+    admission = Admission(configuration, profile, name, meter)
     stored = Stored(redis, configuration.stored_ttl, configuration.stored_bytes_max)
     backgrounds = Backgrounds(stored)
     keys = Keys(upkeep)
@@ -94,6 +97,7 @@ async def _serve(configuration: Settings) -> None:
             tasks.create_task(stored.run()),
             tasks.create_task(backgrounds.run()),
             tasks.create_task(keys.follow()),
+            tasks.create_task(meter.run()),
             tasks.create_task(_drain(stop, configuration, admission, relay, server)),
         ]
         await relay.first_connected(at_most=configuration.redis_timeout)  # others may serve the port already

@@ -95,6 +95,8 @@ def _checked(account: Account, catalog: Catalog) -> Account:
         _known("models", name, catalog.models)
     for name in account.tiers:
         _known("tiers", name, catalog.tiers)
+    if account.plan:
+        _known("plan", account.plan, catalog.plans)
     for field in ("highest", "default_tier"):
         if getattr(account, field):
             _known(field, getattr(account, field), catalog.tiers)

@@ -13,6 +13,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from gateway import resolution
+from gateway.meter import TYPICAL_OUTPUT, Meter, Metered
 from service import prefixes, tokenizer
 from service.accounts import NOBODY, Account
 from service.errors import ContextLengthExceeded, InvalidRequest, OutputTooLong, Unavailable
@@ -27,7 +28,6 @@ from service.tiers import Offer, ServedModel, find
 _COUNT_IN_THREAD = 50_000  # characters; a longer prompt takes milliseconds to count, during which no token would go out
 _VOLUME_MAX = 524_288  # output tokens of one request, all choices together
 AUTOMATICALLY_KEPT = 1800  # seconds; OpenAI's prompt_cache_options say "30m" by default
-_EXPECTED_OUTPUT = 256  # tokens fair queueing charges a request that names no limit; what was really used comes later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,20 +73,25 @@ class Ticket:
     requested: str
     fingerprint: str
     bounds: Bounds
+    metered: Metered
 
 
 class Admission:
     """Admits requests to what a profile sells. Set `draining` and it refuses them all."""
 
-    def __init__(self, settings: Settings, profile: Profile, gateway: str) -> None:
+    def __init__(self, settings: Settings, profile: Profile, gateway: str, meter: Meter) -> None:
         self.draining = False
         self.profile = profile
         self._settings = settings
         self._catalog = profile.catalog
         self._gateway = gateway
+        self._meter = meter
 
     async def admit(self, ask: Ask, prefix: str) -> Ticket:
-        """A ticket with a fresh job id behind `prefix`, or a ServiceError that says why not."""
+        """A ticket with a fresh job id behind `prefix`, or a ServiceError that says why not.
+
+        What it holds of its account's limits has to be settled.
+        """
         if self.draining:
             raise Unavailable("This server is shutting down. Please try again.", reason="draining", retry_after=1)
         offer = self._resolve(ask)
@@ -103,7 +108,10 @@ class Admission:
         if blocks and pool.prefix_cache is not None:
             job = replace(job, keep=_kept(ask, self._catalog.models[offer.model], prompt_tokens, pool.prefix_cache))
         bounds = Bounds(pool.queue_max, self._settings.queue_bytes_max, pool.queue_wait_max)
-        return Ticket(job, offer, pool, ask.speed or ask.service_tier or "auto", _fingerprint(offer, pool), bounds)
+        served = self._catalog.models[offer.model]
+        metered = await self._meter.take(ask.account, offer, served.offers[served.default_tier], job, ask.dialect)
+        requested = ask.speed or ask.service_tier or "auto"
+        return Ticket(job, offer, pool, requested, _fingerprint(offer, pool), bounds, metered)
 
     def _resolve(self, ask: Ask) -> Offer:
         if ask.dialect == "anthropic":
@@ -116,7 +124,7 @@ class Admission:
         return (await _read(ask, None, ""))[0]
 
     def _job(self, ask: Ask, offer: Offer, prompt_tokens: int, left: int, blocks: bytes, prefix: str) -> Job:
-        expected = prompt_tokens + ask.choices * (ask.max_tokens or _EXPECTED_OUTPUT)
+        expected = prompt_tokens + ask.choices * (ask.max_tokens or TYPICAL_OUTPUT)
         median, sigma = self._catalog.answer_length
         return Job(
             id=prefix + uuid.uuid4().hex[:29],

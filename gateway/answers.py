@@ -54,7 +54,7 @@ class _Attended(Response):
     async def _refuse(self, scope: Scope, attendance: Attendance, error: ServiceError) -> None:
         refusal = self._speech.refusal(error)
         self._exchange.status = refusal.status_code
-        refusal.raw_headers += self._exchange.revealed()
+        refusal.raw_headers += self._exchange.headers()
         await refusal(scope, never, partial(self._write, attendance))
 
     async def _write(self, attendance: Attendance, message: Message) -> None:
@@ -100,7 +100,7 @@ class Whole(_Attended):
     async def _begin(self, attendance: Attendance, length: int) -> None:
         self._exchange.status = 200
         kind = [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
-        headers = [*kind, *self._speech.headers(), *self._exchange.revealed()]
+        headers = [*kind, *self._speech.headers(), *self._exchange.headers()]
         await self._write(attendance, {"type": "http.response.start", "status": 200, "headers": headers})
 
 
@@ -150,7 +150,7 @@ class Stream(_Attended):
             attendance.begun = True
             self._exchange.status = 200
             kind = [(b"content-type", sse.CONTENT_TYPE), (b"cache-control", b"no-cache")]
-            headers = [*kind, *self._speech.headers(), *self._exchange.revealed()]
+            headers = [*kind, *self._speech.headers(), *self._exchange.headers()]
             await self._write(attendance, {"type": "http.response.start", "status": 200, "headers": headers})
 
     def _opening(self) -> bytes:

@@ -15,6 +15,7 @@ from gateway.exchange import Exchange
 from gateway.journal import Journal, Note
 from gateway.relay import Relay
 from gateway.scripted import Director
+from service.errors import ServiceError
 from service.queue import Queue
 from service.settings import Settings
 
@@ -92,11 +93,15 @@ class Desk:
         self, ask: Ask, prefix: str, arrived: float, connection: HTTPConnection, note: Note | None
     ) -> Exchange:
         ticket = await self.admission.admit(ask, prefix)
-        direction = self._director.direct(ask, ticket, connection)
-        if note is not None:
-            note.admitted(ticket, direction)
-        if (refusal := direction.refusal(ticket)) is not None:
-            raise refusal
+        try:
+            direction = self._director.direct(ask, ticket, connection)
+            if note is not None:
+                note.admitted(ticket, direction)
+            if (refusal := direction.refusal(ticket)) is not None:
+                raise refusal
+        except ServiceError:
+            await ticket.metered.settle(None, 0)
+            raise
         ticket = replace(ticket, job=direction.job(ticket.job))
         exchange = Exchange(self.settings, self._relay, ticket, arrived, direction, note)
         await exchange.submit(self._queues[ticket.pool.name])

@@ -123,6 +123,7 @@ class Exchange:
         elif tokens:
             self._metrics.itl.observe((heard - self._last) / tokens, tokens)
         self._tokens += tokens
+        self.ticket.metered.generated = self._tokens
         self._last = heard
 
     def patience(self, now: float) -> float:
@@ -152,25 +153,33 @@ class Exchange:
         if self.error is not None and not self._started:
             self._metrics.rejected(self.error.reason)
             self._tell(outcome, None)
+            await self.ticket.metered.settle(None, 0)
             return
         served = self._tokens or (self._started and self.error is None)  # what fails without a token costs nothing
         usage = self.usage or (self.known if served else Usage(prompt=0))
         self._metrics.usage(usage.prompt, usage.cached, usage.completion)
-        self._metrics.cost(pricing.cost(self.ticket.offer.price, usage))
+        cost = pricing.cost(self.ticket.offer.price, usage)
+        self._metrics.cost(cost)
         self._metrics.outcome(outcome, self.error.reason if self.error else None)
         self._observe_times()
         self._tell(outcome, usage)
+        await self.ticket.metered.settle(usage, cost)
 
-    def revealed(self) -> list[tuple[bytes, bytes]]:
-        """Headers about how the request is served, as far as is known, for those who want them."""
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """What an answer says of limits, and of how the request is served, as far as is known, if that is wanted."""
+        return [
+            (name.encode(), text.encode()) for name, text in {**self.ticket.metered.headers, **self._revealed()}.items()
+        ]
+
+    def _revealed(self) -> dict[str, str]:
         if not self.direction.reveals:
-            return []
+            return {}
         said = revealed(self.direction, self.ticket)
         if self._started:
             said["x-fastmode-queue-wait-ms"] = f"{self._queued * 1000:.1f}"
         if self._mistake:
             said["x-fastmode-mistake"] = self._mistake
-        return [(name.encode(), text.encode()) for name, text in said.items()]
+        return said
 
     def _tell(self, outcome: Outcome, usage: Usage | None) -> None:
         if self._note is not None:

@@ -186,6 +186,7 @@ class _Connection:
                 ask = ask_of(call, said, self._account)
                 if call.generate is False:
                     ticket = await self._desk.admission.admit(ask, PREFIX)
+                    await ticket.metered.settle(None, 0)
                 else:
                     exchange = await self._desk.exchange(ask, PREFIX, arrived, self._socket, frame)
                     ticket = exchange.ticket

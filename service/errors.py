@@ -22,6 +22,8 @@
         ├── BodyTooLarge        413
         ├── UnsupportedMedia    415
         ├── Contended           429  capacity exists, and others hold it: the queue is full or its deadline passed
+        │   └── RateLimited              or the account has used what it may use in a minute
+        ├── QuotaExceeded       429  the account has spent what it may spend
         ├── Unavailable         503  no capacity: no workers, draining, Redis away
         ├── Broken              500  a job failed, or its stream cannot be completed
         └── Injected            any  what somebody asked for, to see what a client makes of it
@@ -161,6 +163,17 @@ class UnsupportedMedia(ServiceError):
 class Contended(ServiceError):
     status = 429
     code = "rate_limit_exceeded"
+
+
+class RateLimited(Contended):
+    reason = "rate_limit"
+
+
+class QuotaExceeded(ServiceError):
+    status = 429
+    code = "insufficient_quota"
+    reason = "budget"
+    should_retry = False
 
 
 class Unavailable(ServiceError):

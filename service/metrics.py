@@ -21,7 +21,20 @@ from service.metric_store import FULLEST, LATEST, SUM, Declared, Store
 Outcome = Literal["ok", "cancelled", "stalled", "failed", "rejected"]
 
 REASONS = frozenset(
-    {"bodies", "draining", "fault", "lost", "no_workers", "queue_deadline", "queue_full", "redis", *Failure}
+    {
+        "bodies",
+        "budget",
+        "draining",
+        "fault",
+        "lost",
+        "no_workers",
+        "parallel",
+        "queue_deadline",
+        "queue_full",
+        "rate_limit",
+        "redis",
+        *Failure,
+    }
 )
 
 

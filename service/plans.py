@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from service.errors import CatalogError
 from service.toml_table import Table
 
 KINDS = ("requests", "tokens", "input_tokens", "output_tokens")
@@ -35,6 +36,18 @@ class Plan:
 
     def of(self, group: str) -> Allowance:
         return self.groups.get(group, self.default)
+
+
+UNLIMITED = Plan(name="open", counted=False, default=Allowance(), groups=MappingProxyType({}))
+
+
+def chosen(plans: Mapping[str, Plan], name: str) -> Plan:
+    """The plan of that name; where there is none that is open, nothing is limited. Raises CatalogError."""
+    if name in plans:
+        return plans[name]
+    if name == UNLIMITED.name:
+        return UNLIMITED
+    raise CatalogError(f"there is no plan {name[:100]!r}; known are: {', '.join(plans) or UNLIMITED.name}")
 
 
 def read_plan(name: str, table: Table) -> Plan:

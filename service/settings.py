@@ -46,6 +46,8 @@ class Settings:
     admin_key: str = ""  # what makes and lists keys; without it, only this machine may
     admin_from: str = "loopback"  # where that may be asked from: "loopback", or "anywhere" with the admin key
 
+    plan: str = "open"  # what those may use in a minute whose keys have no plan: one of the catalog's
+
     strict_fields: bool = True  # unknown fields are refused where OpenAI's API refuses them
     cors_origins: str = "loopback"  # whose web pages may ask: "loopback", "*", "" (nobody), or origins with commas
 

@@ -7,13 +7,17 @@ import pytest
 from starlette.requests import HTTPConnection
 
 from gateway.admission import Admission, Ask
+from gateway.meter import Meter
 from gateway.scripted import Direction, Director
 from service import profiles, tiers
 from service.accounts import Account
+from service.connection import connect
 from service.errors import RulesError
+from service.limits import Limits
 from service.messages import Turn
 from service.settings import Settings
 
+NOWHERE = Limits(connect("redis://127.0.0.1:1", 1))  # a plan that is not counted asks nobody
 PROFILE = profiles.load("2026-11", tiers.load())
 ALWAYS_CUT = {"faults": {"fast": {"cut@9": 1}}}
 
@@ -24,7 +28,12 @@ class Stage:
     def __init__(self, settings: Settings) -> None:
         self.now = 0.0
         self.director = Director(settings, PROFILE.catalog.tiers, lambda: self.now)
-        self._admission = Admission(Settings(), PROFILE, "gateway")
+        self._admission = Admission(
+            Settings(),
+            PROFILE,
+            "gateway",
+            Meter(Limits(connect("redis://127.0.0.1:1", 1)), PROFILE.catalog.plans, "open"),
+        )
 
     async def ask(self, *texts: str, headers: Mapping[str, str] = {}, account: str = "") -> Direction:
         roles = ("user", "assistant")

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from service.connection import Client, connect
-from service.limits import Draw, Limits, Way
+from service.limits import Limits
+from service.rooms import Draw, Way
 
 
 @pytest.fixture

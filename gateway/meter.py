@@ -1,0 +1,188 @@
+"""Has an account room for a request? What is taken is held until the request has ended, and trued up then.
+
+Knows what each kind of limit counts, and that dialects have words of their own for limits. A plan that is not counted
+costs nothing: what it would be is told all the same.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Protocol
+
+from service import pricing
+from service.accounts import Account
+from service.errors import Contended, QuotaExceeded, RateLimited, ServiceError, Unavailable
+from service.limits import Limits
+from service.messages import Job, Usage
+from service.plans import Plan, chosen
+from service.rooms import Draw, Held, Room, Way
+from service.tiers import Offer
+from service.wire import anthropic_limits, openai_limits
+
+log = logging.getLogger(__name__)
+
+TYPICAL_OUTPUT = 256  # tokens that a request is expected to generate if it does not say
+RESERVED_OUTPUT = 4096  # tokens of a choice that a budget has to have room for, at most
+TELL_EVERY = 1.0  # s between two looks at what is being generated
+_STANDARD = "standard_"
+
+
+class Words(Protocol):
+    """What a dialect says of limits."""
+
+    def headers(self, rooms: Mapping[str, Room], now: float, fast: bool) -> dict[str, str]: ...
+    def refusal(self, kind: str, room: Room, model: str, fast: bool) -> RateLimited: ...
+    def crowded(self, parallel: int) -> Contended: ...
+    def spent(self) -> QuotaExceeded: ...
+
+
+_WORDS: Mapping[str, Words] = {"openai": openai_limits, "anthropic": anthropic_limits}
+
+
+class Metered:
+    """What is held for one request; nothing, if nothing is counted. `rooms` by kind."""
+
+    def __init__(
+        self, meter: "Meter", account: str, job: str, dialect: str, fast: bool, rooms: Mapping[str, Room], held: bool
+    ) -> None:
+        self.account = account
+        self.job = job
+        self.generated = 0  # tokens, of which `told` have been
+        self.told = 0
+        self.output = next((room.bucket for kind, room in rooms.items() if kind == "output_tokens"), None)
+        self._meter = meter
+        self._rooms = rooms
+        self._held = held
+        self._headers = _WORDS[dialect].headers(rooms, time.time(), fast)
+        if held and self.output is not None:
+            meter.running.add(self)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What an answer says of limits."""
+        return self._headers
+
+    async def settle(self, usage: Usage | None, cost: int) -> None:
+        """The request has ended; None: without anything that is charged."""
+        if not self._held:
+            return
+        self._held = False
+        self._meter.running.discard(self)
+        used = usage or Usage(prompt=0)
+        amounts = {
+            "tokens": used.prompt + used.completion,
+            "input_tokens": used.prompt - used.cached,
+            "output_tokens": used.completion,
+        }
+        named = {
+            room.bucket: amounts[kind.removeprefix("all_")]
+            for kind, room in self._rooms.items()
+            if kind.removeprefix("all_") in amounts
+        }
+        try:
+            await self._meter.limits.settle(self.account, self.job, named, cost)
+        except Unavailable:
+            log.warning("what a request has used could not be counted: its hold expires")
+
+
+class Meter:
+    """One for all surfaces of a gateway. `running` are held requests whose output is charged as it comes.
+
+    `plan` names that of accounts that have none. Raises CatalogError: there is no such plan.
+    """
+
+    def __init__(self, limits: Limits, plans: Mapping[str, Plan], plan: str) -> None:
+        self.limits = limits
+        self.running: set[Metered] = set()
+        self._plans = plans
+        self._default = chosen(plans, plan)
+
+    async def run(self) -> None:
+        """Charge output as it is generated, for as long as it runs."""
+        while True:
+            await asyncio.sleep(TELL_EVERY)
+            for metered in [each for each in self.running if each.generated > each.told]:
+                metered.told = metered.generated
+                assert metered.output is not None
+                with suppress(Unavailable):
+                    await self.limits.used(metered.account, metered.job, {metered.output: metered.told})
+
+    async def take(self, account: Account, offer: Offer, default: Offer, job: Job, dialect: str) -> Metered:
+        """What the job may need is held. `default`: the model's own offer, whose limits are told beside.
+
+        Raises RateLimited, Contended, QuotaExceeded, Unavailable.
+        """
+        plan = self._plans.get(account.plan, self._default)
+        draws = _draws(account, plan, offer, job)
+        fast = offer.limits != default.limits and dialect == "anthropic"
+        if fast:
+            draws |= {f"{_STANDARD}{kind}": draw for kind, draw in _looks(plan, default).items()}
+            draws |= {"requests": _requests(plan, default)} if plan.of(default.limits).requests is not None else {}
+        counted = {kind: draw for kind, draw in draws.items() if plan.counted or kind.startswith("all_")}
+        rooms = {kind: Room(draw.bucket, draw.capacity, draw.capacity, draw.amount) for kind, draw in draws.items()}
+        bounded = account.parallel is not None or account.budget is not None
+        if not counted and not bounded:
+            return Metered(self, account.id, job.id, dialect, fast, rooms, held=False)
+        way = Way(tuple(counted.values()), _reserve(offer, job) if account.budget is not None else 0)
+        held = await self.limits.hold(
+            account.id, job.id, [way], parallel=account.parallel, budget=account.budget, period=account.period
+        )
+        rooms |= dict(zip(counted, held.rooms, strict=True))
+        if held.way is None:
+            raise _refusal(account, offer, dialect, fast, rooms, held)
+        return Metered(self, account.id, job.id, dialect, fast, rooms, held=True)
+
+
+def _draws(account: Account, plan: Plan, offer: Offer, job: Job) -> dict[str, Draw]:
+    """By kind. Of output that is charged as it comes, nothing is drawn beforehand."""
+    allowed = plan.of(offer.limits)
+    expected = job.prompt_tokens + job.choices * (job.max_tokens or TYPICAL_OUTPUT)
+    amounts = {"requests": 1, "tokens": expected, "input_tokens": job.prompt_tokens, "output_tokens": 0}
+    limits = {kind: (f"{offer.limits}:{kind}", getattr(allowed, kind)) for kind in amounts}
+    limits |= {"all_requests": ("all:requests", account.requests), "all_tokens": ("all:tokens", account.tokens)}
+    return {
+        kind: Draw(bucket, capacity, amounts[kind.removeprefix("all_")])
+        for kind, (bucket, capacity) in limits.items()
+        if capacity is not None
+    }
+
+
+def _looks(plan: Plan, offer: Offer) -> dict[str, Draw]:
+    """What is left for the default speed, of which nothing is drawn."""
+    allowed = plan.of(offer.limits)
+    limits = {kind: getattr(allowed, kind) for kind in ("input_tokens", "output_tokens")}
+    return {kind: Draw(f"{offer.limits}:{kind}", limit, -1) for kind, limit in limits.items() if limit is not None}
+
+
+def _requests(plan: Plan, default: Offer) -> Draw:
+    """Requests are counted alike at either speed."""
+    return Draw(f"{default.limits}:requests", plan.of(default.limits).requests or 0, 1)
+
+
+def _reserve(offer: Offer, job: Job) -> int:
+    """Nano-dollars of the prompt and of an answer of typical length: one large limit must not take a whole budget."""
+    output = min(job.max_tokens or TYPICAL_OUTPUT, RESERVED_OUTPUT)
+    written, written_long = job.written(0)
+    return pricing.cost(
+        offer.price,
+        Usage(prompt=job.prompt_tokens, completion=job.choices * output, written=written, written_long=written_long),
+    )
+
+
+def _refusal(
+    account: Account, offer: Offer, dialect: str, fast: bool, rooms: Mapping[str, Room], held: Held
+) -> ServiceError:
+    words = _WORDS[dialect]
+    error: ServiceError
+    match held.reason:
+        case "budget":
+            error = words.spent()
+        case "parallel":
+            error = words.crowded(account.parallel or 0)
+        case _:
+            kind, room = max(rooms.items(), key=lambda each: each[1].enough_in if each[1].amount >= 0 else -1.0)
+            error = words.refusal(kind, room, offer.model, fast)
+    error.headers = words.headers(rooms, time.time(), fast)
+    return error
