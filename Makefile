@@ -10,7 +10,7 @@ LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-an
 # Only what is said on make's own command line: HOST and PORT in an environment usually mean something else.
 said = $(if $(findstring command,$(origin $(1))),$(2) "$($(1))")
 
-.PHONY: up test check lock bench agents conformance clean
+.PHONY: up test check lock bench agents conformance money clean
 .DELETE_ON_ERROR:
 
 up: .venv/runs
@@ -63,6 +63,10 @@ $(AGENTS):
 # Official clients of several generations, each in an environment of its own, and everything that looks longer than tests do.
 conformance: .venv/tests
 	PYTHONPATH=tests $(BIN)/python tests/conformance/matrix.py .venv/conformance $(ARGS)
+
+# Ten thousand requests of every kind, and every nano-dollar of them accounted for.
+money: .venv/tests
+	MIXED=10000 $(BIN)/python -m pytest -s tests/gateway/test_money.py $(ARGS)
 
 # Two locks from one resolution: the second is the first and what tests and checks need beside it.
 lock:

@@ -85,6 +85,9 @@ def up(
     catalog: CatalogOption = None,
     profile: ProfileOption = None,
     rules: RulesOption = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="SQLite file of what requests cost.", show_default="kept until it stops")
+    ] = None,
     gateways: Annotated[int, typer.Option(min=1, help="Gateway processes; several share the port.")] = 1,
     follow_parent: Annotated[bool, typer.Option("--follow-parent", help="Stop when the calling process ends.")] = False,
 ) -> None:
@@ -97,6 +100,7 @@ def up(
         "FASTMODE_CATALOG": catalog,
         "FASTMODE_PROFILE": profile,
         "FASTMODE_RULES": rules,
+        "FASTMODE_LEDGER": ledger,
     }
     given = {name: str(value) for name, value in options.items() if value is not None}
     run({**os.environ, **given}, gateways, follow_parent)
@@ -313,6 +317,35 @@ def calibrate(
     run(target, asked, wanted)
 
 
+@app.command()
+def usage(
+    by: Annotated[str, typer.Option(help="What sums are told apart by: some of account, model, tier, day.")] = (
+        "account,model,tier"
+    ),
+    account: Annotated[str | None, typer.Option(help="The public id of one key.", show_default="all")] = None,
+    since: Annotated[str, typer.Option(help="The first day, such as 2026-12-01.", show_default="ever")] = "",
+    ledger: Annotated[
+        Path | None, typer.Option(help="Read this file.", show_default="asks the running service")
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="As CSV, money in nano-dollars.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, money in nano-dollars.")] = False,
+) -> None:
+    """Show what has been used, and what that cost."""
+    from fastmode.show import console
+    from fastmode.show.usage import usage as shown
+    from fastmode.usage import read
+    from service import book
+
+    words = book.by_words(by)
+    rows = read(_settings(), words, account, since, ledger)
+    if as_json:
+        print(json.dumps(rows, indent=2))
+    elif as_csv:
+        print(book.as_csv(rows, words), end="")
+    else:
+        shown(console(), rows, words)
+
+
 @keys.command()
 def create(
     name: Annotated[str, typer.Argument(help="What people call it.")],
@@ -328,7 +361,8 @@ def create(
     weight: Annotated[float, typer.Option(help="Its share of a crowded pool, beside those of others.")] = 1.0,
 ) -> None:
     """Make a key and show it, this once."""
-    from fastmode.keys import ask, budget_of
+    from fastmode.administration import ask
+    from fastmode.keys import budget_of
 
     given = {
         "plan": plan,
@@ -341,17 +375,17 @@ def create(
         "default_tier": default_tier,
     }
     said = {field: value for field, value in given.items() if value is not None}
-    print(ask(_settings(), "POST", "", {"name": name, "weight": weight, **said, **budget_of(budget)})["key"])
+    print(ask(_settings(), "POST", "/keys", {"name": name, "weight": weight, **said, **budget_of(budget)})["key"])
 
 
 @keys.command(name="list")
 def list_keys(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
     """Show all keys, without their secrets."""
-    from fastmode.keys import ask
+    from fastmode.administration import ask
     from fastmode.show import console
     from fastmode.show.keys import keys as shown
 
-    told = ask(_settings(), "GET", "")
+    told = ask(_settings(), "GET", "/keys")
     if as_json:
         print(json.dumps(told, indent=2))
     else:
@@ -361,25 +395,25 @@ def list_keys(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] 
 @keys.command()
 def block(key: Annotated[str, typer.Argument(help="The public id: what stands behind sk-fastmode-.")]) -> None:
     """Refuse a key from now on; it can be unblocked."""
-    from fastmode.keys import ask
+    from fastmode.administration import ask
 
-    ask(_settings(), "PATCH", f"/{key}", {"blocked": True})
+    ask(_settings(), "PATCH", f"/keys/{key}", {"blocked": True})
     print(f"{key} is blocked")
 
 
 @keys.command()
 def unblock(key: Annotated[str, typer.Argument(help="The public id.")]) -> None:
     """Take a blocked key again."""
-    from fastmode.keys import ask
+    from fastmode.administration import ask
 
-    ask(_settings(), "PATCH", f"/{key}", {"blocked": False})
+    ask(_settings(), "PATCH", f"/keys/{key}", {"blocked": False})
     print(f"{key} is active")
 
 
 @keys.command()
 def delete(key: Annotated[str, typer.Argument(help="The public id.")]) -> None:
     """Forget a key."""
-    from fastmode.keys import ask
+    from fastmode.administration import ask
 
-    ask(_settings(), "DELETE", f"/{key}")
+    ask(_settings(), "DELETE", f"/keys/{key}")
     print(f"{key} is deleted")

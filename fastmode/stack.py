@@ -84,8 +84,8 @@ def backoff(failures: int) -> float:
 class Stack:
     """Use as a context: on leaving it, however it is left, no process and no directory remains.
 
-    `environ` is what the processes see; FASTMODE_METRICS_DIR and REDIS_URL are added where it does not name them.
-    `on_line(name, line)` receives what they say, from other threads.
+    `environ` is what the processes see; FASTMODE_METRICS_DIR, FASTMODE_LEDGER and REDIS_URL are added where it does not
+    name them. `on_line(name, line)` receives what they say, from other threads.
     """
 
     def __init__(
@@ -135,6 +135,8 @@ class Stack:
             metrics = self._lair.path / "metrics"
             metrics.mkdir()
             self._environ["FASTMODE_METRICS_DIR"] = str(metrics)
+        if not self._environ.get("FASTMODE_LEDGER"):
+            self._environ["FASTMODE_LEDGER"] = str(self._lair.path / "ledger.sqlite")
         for role in self._roles:
             if role.stage is not Stage.STORE:
                 self._launch(role)

@@ -20,9 +20,11 @@ from gateway.meter import Meter
 from gateway.protocol import Protocol, SocketProtocol
 from gateway.relay import Relay
 from service import memory, metrics, profiles, settings, tiers, tokenizer
+from service.book import Book
 from service.connection import Client, UnfitRedis, connect, verify
 from service.errors import FastmodeError, Unavailable
 from service.keys import Keys
+from service.ledger import Ledger
 from service.limits import Limits
 from service.queue import Queue
 from service.replies import Inbox
@@ -66,14 +68,17 @@ async def _serve(configuration: Settings) -> None:
     queues = {pool: Queue(redis, pool) for pool in catalog.pools}
     inbox = Inbox(upkeep, blocking, name, configuration.reply_ttl)
     relay = Relay(configuration, inbox, queues)
-    meter = Meter(Limits(redis), catalog.plans, configuration.plan)
+    limits = Limits(redis)
+    meter = Meter(limits, catalog.plans, configuration.plan)
     admission = Admission(configuration, profile, name, meter)
     stored = Stored(redis, configuration.stored_ttl, configuration.stored_bytes_max)
     backgrounds = Backgrounds(stored)
     keys = Keys(upkeep)
+    book = Book(configuration.ledger) if configuration.ledger is not None else None
+    ledger = Ledger(upkeep, list(catalog.pools), book, limits, name) if book is not None else None
     server = _Server(
         uvicorn.Config(
-            create_app(configuration, catalog, admission, relay, queues, stored, backgrounds, keys),
+            create_app(configuration, catalog, admission, relay, queues, stored, backgrounds, keys, book),
             http=Protocol,
             ws=SocketProtocol,
             ws_max_size=configuration.body_max,
@@ -98,6 +103,7 @@ async def _serve(configuration: Settings) -> None:
             tasks.create_task(backgrounds.run()),
             tasks.create_task(keys.follow()),
             tasks.create_task(meter.run()),
+            *([tasks.create_task(ledger.run())] if ledger is not None else []),
             tasks.create_task(_drain(stop, configuration, admission, relay, server)),
         ]
         await relay.first_connected(at_most=configuration.redis_timeout)  # others may serve the port already

@@ -25,7 +25,7 @@ from service.tiers import Catalog
 
 def routes(settings: Settings, catalog: Catalog, keys: Keys, bodies: Bodies) -> APIRouter:
     async def allowed(request: Request) -> None:
-        _check(request, settings)
+        check(request, settings)
 
     router = APIRouter(prefix="/admin", dependencies=[Depends(allowed)], include_in_schema=False)
 
@@ -58,7 +58,7 @@ def routes(settings: Settings, catalog: Catalog, keys: Keys, bodies: Bodies) -> 
     return router
 
 
-def _check(request: Request, settings: Settings) -> None:
+def check(request: Request, settings: Settings) -> None:
     """Raises NotFound, as if there were nothing here, and Unauthorized."""
     host = request.client.host if request.client is not None else ""
     near = loopback(host) and loopback(request.url.hostname or "")

@@ -21,6 +21,7 @@ from gateway import (
     models,
     responses,
     responses_socket,
+    spending,
 )
 from gateway.admission import Admission
 from gateway.answers import RAW_SEND
@@ -35,6 +36,7 @@ from gateway.openapi import Described
 from gateway.relay import Relay
 from gateway.scripted import Director
 from service import figures, metrics, price_list
+from service.book import Book
 from service.errors import Broken, MethodNotAllowed, NotFound, ServiceError
 from service.keys import Keys
 from service.queue import Queue
@@ -55,6 +57,7 @@ def create_app(
     stored: Stored,
     backgrounds: Backgrounds,
     keys: Keys,
+    book: Book | None,
 ) -> ASGIApp:
     """The ASGI application. The caller runs relay, stored, backgrounds and keys beside it. Raises RulesError."""
     app = Described(admission.profile)
@@ -69,6 +72,7 @@ def create_app(
     app.include_router(responses_socket.routes(desk, stored))
     app.include_router(models.routes(admission.profile))
     app.include_router(admin.routes(settings, catalog, keys, desk.bodies))
+    app.include_router(spending.routes(settings, book))
     app.include_router(health.routes(settings, admission, relay, queues, director))
     if journal is not None:
         app.include_router(control.routes(journal, director, desk.bodies))

@@ -19,7 +19,8 @@ from service.wire import anthropic_errors, openai_errors
 NONE: Mapping[str, str] = MappingProxyType({})
 
 _ANTHROPICS_OWN = ("/v1/messages",)
-_OPENAIS_OWN = ("/v1/chat/", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/tiers", "/v1/prices")
+_OURS = ("/v1/tiers", "/v1/prices", "/v1/usage")
+_OPENAIS_OWN = ("/v1/chat/", "/v1/completions", "/v1/embeddings", "/v1/responses", *_OURS)
 
 
 class JSON(Response):

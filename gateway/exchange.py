@@ -5,6 +5,7 @@ cancelled if it still runs, its price counted, the gauges put back.
 """
 
 import asyncio
+import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,8 +15,9 @@ from gateway.faulty import FaultyMailbox
 from gateway.journal import Note
 from gateway.relay import Mailbox, Relay
 from gateway.scripted import PLAIN, Direction, revealed
-from service import pricing
+from service import ledger, pricing
 from service.connection import Unanswered
+from service.entries import Bill
 from service.errors import Broken, Contended, InvalidRequest, ServiceError, Unavailable
 from service.messages import Delta, Event, Failed, Failure, Finished, Started, Usage
 from service.metrics import Outcome, offer_metrics
@@ -86,7 +88,7 @@ class Exchange:
             self.ended, self.error = True, Unanswered()
             return
         try:
-            await queue.enqueue(self.ticket.job, self.ticket.bounds)
+            await queue.enqueue(self.ticket.job, self.ticket.bounds, self._bill() if self._settings.ledger else b"")
         except Unanswered as silence:
             self.error = silence  # the job may have been queued
             self._relay.doubt()
@@ -94,6 +96,22 @@ class Exchange:
             self.ended, self.error = True, refusal
         self.box.job = self.ticket.job.without_conversation()
         self.ticket = replace(self.ticket, job=self.box.job)
+
+    def _bill(self) -> bytes:
+        ticket, job = self.ticket, self.ticket.job
+        return ledger.encode(
+            Bill(
+                job=job.id,
+                at=time.time(),
+                account=job.tenant,
+                model=job.model,
+                requested=ticket.requested,
+                tier=job.tier,
+                prompt=job.prompt_tokens,
+                price=ticket.offer.price,
+                held=ticket.metered.held,
+            )
+        )
 
     def observe(self, events: list[Event]) -> None:
         """Take note of events about to be relayed."""
@@ -146,7 +164,10 @@ class Exchange:
         """Close everything, and count what it cost. `outcome` names another end than that of the events."""
         outcome = outcome or ("failed" if self.error else "ok")
         if not self.ended:
-            self._relay.cancel(self.ticket.job)
+            if self._started:
+                self._relay.cancel(self.ticket.job)
+            else:
+                self._started = await self._relay.withdraw(self.ticket.job)
             await self._hear_the_rest()
         self._relay.close(self.box)
         self._metrics.in_flight.dec()
@@ -155,7 +176,7 @@ class Exchange:
             self._tell(outcome, None)
             await self.ticket.metered.settle(None, 0)
             return
-        served = self._tokens or (self._started and self.error is None)  # what fails without a token costs nothing
+        served = self._started and self.error is None  # what fails costs nothing
         usage = self.usage or (self.known if served else Usage(prompt=0))
         self._metrics.usage(usage.prompt, usage.cached, usage.completion)
         cost = pricing.cost(self.ticket.offer.price, usage)
@@ -177,6 +198,8 @@ class Exchange:
         said = revealed(self.direction, self.ticket)
         if self._started:
             said["x-fastmode-queue-wait-ms"] = f"{self._queued * 1000:.1f}"
+        if self.usage is not None:
+            said["x-fastmode-cost-nanodollars"] = str(pricing.cost(self.ticket.offer.price, self.usage))
         if self._mistake:
             said["x-fastmode-mistake"] = self._mistake
         return said
@@ -191,8 +214,10 @@ class Exchange:
         self.box.sink = None
         with suppress(TimeoutError):
             async with asyncio.timeout(_FAREWELL):
-                while self.box.broken is None:
+                while True:
                     self.observe(self.box.take())
+                    if self.box.used is not None:
+                        self.ended, self.usage = True, self.box.used
                     if self.ended or not self._started:
                         return
                     self.box.wake.clear()

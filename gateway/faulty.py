@@ -12,7 +12,7 @@ from gateway.relay import Mailbox, Relay
 from gateway.surface import Encoder
 from service.course import Course
 from service.faults import Step
-from service.messages import Delta, Event, Job, Usage
+from service.messages import Delta, Event, Finished, Job, Usage
 from service.queue import Control
 
 
@@ -58,6 +58,7 @@ class FaultyMailbox(Mailbox):
         self._ready += course.take(news, now)
         if course.error is not None:
             self.fail(course.error)
+            self.used = next((event.usage for event in course.rest() if isinstance(event, Finished)), self.used)
         self.close()
         if course.holding and not course.cut:
             # What is held on purpose is not lost, and must not be given up as if it were.

@@ -17,7 +17,7 @@ from service.errors import Contended, QuotaExceeded, RateLimited, ServiceError, 
 from service.limits import Limits
 from service.messages import Job, Usage
 from service.plans import Plan, chosen
-from service.rooms import Draw, Held, Room, Way
+from service.rooms import Draw, Held, Room, Way, amounts
 from service.tiers import Offer
 from service.wire import anthropic_limits, openai_limits
 
@@ -51,12 +51,11 @@ class Metered:
         self.job = job
         self.generated = 0  # tokens, of which `told` have been
         self.told = 0
-        self.output = next((room.bucket for kind, room in rooms.items() if kind == "output_tokens"), None)
         self._meter = meter
         self._rooms = rooms
-        self._held = held
+        self.held = held
         self._headers = _WORDS[dialect].headers(rooms, time.time(), fast)
-        if held and self.output is not None:
+        if held and "output_tokens" in rooms:
             meter.running.add(self)
 
     @property
@@ -66,23 +65,12 @@ class Metered:
 
     async def settle(self, usage: Usage | None, cost: int) -> None:
         """The request has ended; None: without anything that is charged."""
-        if not self._held:
+        if not self.held:
             return
-        self._held = False
+        self.held = False
         self._meter.running.discard(self)
-        used = usage or Usage(prompt=0)
-        amounts = {
-            "tokens": used.prompt + used.completion,
-            "input_tokens": used.prompt - used.cached,
-            "output_tokens": used.completion,
-        }
-        named = {
-            room.bucket: amounts[kind.removeprefix("all_")]
-            for kind, room in self._rooms.items()
-            if kind.removeprefix("all_") in amounts
-        }
         try:
-            await self._meter.limits.settle(self.account, self.job, named, cost)
+            await self._meter.limits.settle(self.account, self.job, amounts(usage or Usage(prompt=0)), cost)
         except Unavailable:
             log.warning("what a request has used could not be counted: its hold expires")
 
@@ -105,9 +93,8 @@ class Meter:
             await asyncio.sleep(TELL_EVERY)
             for metered in [each for each in self.running if each.generated > each.told]:
                 metered.told = metered.generated
-                assert metered.output is not None
                 with suppress(Unavailable):
-                    await self.limits.used(metered.account, metered.job, {metered.output: metered.told})
+                    await self.limits.used(metered.account, metered.job, {"output_tokens": metered.told})
 
     async def take(self, account: Account, offer: Offer, default: Offer, job: Job, dialect: str) -> Metered:
         """What the job may need is held. `default`: the model's own offer, whose limits are told beside.

@@ -129,6 +129,13 @@ OPERATIONS = {
         gives=answers.THING, query={"model": answers.TEXT, "context": _NUMBER, "output": _NUMBER}
     ),
     "GET /v1/prices": Operation(gives=answers.THING),
+    "GET /v1/usage": Operation(
+        gives=answers.THING,
+        query={
+            "group_by": {"type": "string", "enum": ["account", "model", "tier", "day", "model,day"]},
+            "since": {"type": "string", "format": "date"},
+        },
+    ),
     "GET /livez": Operation(gives=answers.THING),
     "GET /readyz": Operation(gives=answers.THING, fails=answers.THING),
     "GET /metrics": Operation(text=True),

@@ -18,7 +18,7 @@ from contextlib import suppress
 from gateway.fence import Fence, Gap
 from service import metrics
 from service.errors import Broken, ServiceError, Unavailable
-from service.messages import Delta, Event, Job, Started, Waiting
+from service.messages import Delta, Event, Finished, Job, Started, Usage, Waiting
 from service.queue import Control, Queue
 from service.replies import Inbox
 from service.settings import Settings
@@ -34,10 +34,24 @@ _WORDS_AT_ONCE = 16
 class Mailbox:
     """Events of one request, fenced and in order. `heard` is the loop time of the last one, s.
 
-    `cut`: the client is to be left without another word, as if the connection had broken.
+    `cut`: the client is to be left without another word, as if the connection had broken. `used`: what the job has used
+    in all, where that is no more to be passed on.
     """
 
-    __slots__ = ("_fence", "_ready", "_relay", "_size", "broken", "cut", "heard", "job", "paused", "sink", "wake")
+    __slots__ = (
+        "_fence",
+        "_ready",
+        "_relay",
+        "_size",
+        "broken",
+        "cut",
+        "heard",
+        "job",
+        "paused",
+        "sink",
+        "used",
+        "wake",
+    )
 
     def __init__(self, relay: "Relay", job: Job, now: float) -> None:
         self.job = job
@@ -47,6 +61,7 @@ class Mailbox:
         self.cut = False
         self.paused = False
         self.heard = now
+        self.used: Usage | None = None
         self._relay = relay
         self._fence = Fence(job.choices)
         self._ready: list[Event] = []
@@ -56,8 +71,11 @@ class Mailbox:
         return bool(self._ready)
 
     def put(self, event: Event, now: float) -> None:
-        """Keep what is new in the event; called by the relay. A stream that has failed takes no more."""
+        """Keep what is new in the event; called by the relay. A stream that has failed only hears what is charged."""
         if self.broken is not None:
+            if isinstance(event, Finished):
+                self.used = event.usage
+                self.wake.set()
             return
         news = self._fence.admit(event)
         if news is None:
@@ -134,6 +152,14 @@ class Relay:
     def cancel(self, job: Job) -> None:
         """Nobody wants the job any more. Returns at once; the word is sent, and sent again, until it has arrived."""
         self.tell(Control("cancel", job.id), job.pool)
+
+    async def withdraw(self, job: Job) -> bool:
+        """Nobody wants a job of which nothing has been heard; whether a worker has it, as far as is known."""
+        try:
+            return await self._queues[job.pool].cancel(job.id) == "running"
+        except Unavailable:
+            self.cancel(job)
+            return False
 
     def tell(self, word: Control, pool: str) -> None:
         """Send a word to the job's worker, in the background. Only the last one counts, and nothing after a cancel."""

@@ -54,11 +54,14 @@ class Limits:
         return Held(number - 1 if number else None, reason, found)
 
     async def used(self, account: str, job: str, amounts: Mapping[str, int]) -> None:
-        """By now so much was used of these buckets for a job that goes on."""
+        """By now so much was used of these kinds for a job that goes on."""
         await self._run(self._settle, account, msgspec.msgpack.encode([job, 0, amounts, 0]))
 
     async def settle(self, account: str, job: str, amounts: Mapping[str, int], cost: int) -> bool:
-        """The job has ended, after it has used so much and cost so many nano-dollars. False: that was known already."""
+        """The job has ended, after it has used so much of these kinds and cost so many nano-dollars.
+
+        False: it is not held, or not any more.
+        """
         return bool(await self._run(self._settle, account, msgspec.msgpack.encode([job, cost, amounts, 1])))
 
     async def _run(self, script: Any, account: str, asked: bytes) -> Any:

@@ -139,6 +139,11 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
         long = [end for end, seconds in self.keep if seconds >= LONG_KEPT]
         return max(0, max(ends, default=0) - cached), max(0, max(long, default=0) - cached)
 
+    def sent(self, tokens: int) -> "Usage":
+        """What it has used, as far as is known of a job that was not finished, and of which so much has gone out."""
+        written, written_long = self.written(0)
+        return Usage(prompt=self.prompt_tokens, completion=tokens, written=written, written_long=written_long)
+
     def prompt(self, choice: int) -> tuple[tuple[Turn, ...], int]:
         """What a choice answers, and how many tokens that has."""
         if not self.prompts:
@@ -248,6 +253,7 @@ Event = Started | Waiting | Delta | Finished | Failed
 
 _job_encoder = msgspec.msgpack.Encoder()
 _job_decoder = msgspec.msgpack.Decoder(Job)
+_usage_decoder = msgspec.msgpack.Decoder(Usage)
 _events_decoder = msgspec.msgpack.Decoder(list[Event])
 
 
@@ -258,6 +264,15 @@ def encode_job(job: Job) -> bytes:
 def decode_job(data: bytes) -> Job:
     """Raises msgspec.DecodeError: the entry was not written by this version."""
     return _job_decoder.decode(data)
+
+
+def encode_usage(usage: Usage) -> bytes:
+    return _job_encoder.encode(usage)
+
+
+def decode_usage(data: bytes) -> Usage:
+    """Raises msgspec.DecodeError: it was not written by this version."""
+    return _usage_decoder.decode(data)
 
 
 def encode_events(events: list[Event]) -> bytes:

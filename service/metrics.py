@@ -26,6 +26,7 @@ REASONS = frozenset(
         "budget",
         "draining",
         "fault",
+        "ledger",
         "lost",
         "no_workers",
         "parallel",

@@ -8,6 +8,7 @@
 - A better band may be claimed into the slots of worse jobs that would make way. Those stay with their worker.
 - A cancelled job is never claimed again, whether it was queued or running.
 - It holds a bounded number of jobs and of bytes; a job that waited too long is refused, not served late.
+- Each job that is billed is entered into the pool's ledger once, by the script that ends it, whatever ended it.
 - Nothing polls: an enqueue rings a bell that wakes one idle worker, and so does a renewal that finds what was missed.
 
 Jobs are delivered at least once, since a worker can die between its last event and `finish`. Their events carry epoch
@@ -31,6 +32,8 @@ from service.messages import BANDS, Job, decode_job, encode_job
 
 log = logging.getLogger(__name__)
 
+LEDGER_MAX = 1_000_000  # entries that nobody has read yet; beyond them no job is taken
+
 _KEYS = (
     *(f"band:{band}" for band in range(BANDS)),
     *(
@@ -48,6 +51,8 @@ _KEYS = (
         "bytes",
         "lateness",
         "progress",
+        "bills",
+        "ledger",
     ),
 )
 
@@ -85,6 +90,15 @@ class Holding(NamedTuple):
     job: str
     epoch: int
     progress: Collection[int] = ()
+
+
+class Ending(NamedTuple):
+    """How a claim ended: ok, cancelled or failed, and what it used, packed; empty: nothing that is charged."""
+
+    job: str
+    epoch: int
+    outcome: str = "ok"
+    used: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +145,8 @@ class Queue:
         self._bell, self._control = self._key("bell"), self._key("control")
         self._scripts = {name: redis.register_script(_source(name)) for name in _SCRIPTS}
 
-    async def enqueue(self, job: Job, bounds: Bounds) -> int:
-        """Make the job visible to workers; returns how many were ahead of it.
+    async def enqueue(self, job: Job, bounds: Bounds, bill: bytes = b"") -> int:
+        """Make the job visible to workers; returns how many were ahead of it. `bill` is what the ledger is to know.
 
         Raises Contended when the queue is full and Unavailable when the pool has no living worker.
         """
@@ -149,6 +163,8 @@ class Queue:
             bounds.bytes,
             wait_ms,
             job.choices,
+            bill,
+            LEDGER_MAX,
         )
         if verdict == b"full":
             raise Contended(
@@ -162,6 +178,8 @@ class Queue:
                 reason="no_workers",
                 retry_after=5,
             )
+        if verdict == b"unbilled":
+            raise Unavailable("What is served cannot be billed at the moment.", reason="ledger", retry_after=5)
         return int(ahead)
 
     async def claim(self, worker: str, free: Sequence[int], lease: float, attempts_max: int, aging: float) -> Claims:
@@ -185,9 +203,9 @@ class Queue:
         lost = await self._run("renew", worker, int(lease * 1000), *flags, *_holdings(held))
         return [Lost(job.decode(), int(epoch), cancelled=bool(cancelled)) for job, epoch, cancelled in lost]
 
-    async def finish(self, ended: Sequence[tuple[str, int]]) -> int:
+    async def finish(self, ended: Sequence[Ending]) -> int:
         """Forget jobs that have ended; returns how many this claim still owned."""
-        return int(await self._run("finish", *(part for pair in ended for part in pair)))
+        return int(await self._run("finish", *(part for ending in ended for part in ending)))
 
     async def release(self, worker: str, held: Iterable[Holding] = ()) -> int:
         """Hand jobs back to the front of the queue and stop counting as alive."""

@@ -5,11 +5,13 @@ from typing import Literal
 
 import msgspec
 
+from service.messages import Usage
+
 Reason = Literal["", "limit", "parallel", "budget"]
 
 
 class Draw(msgspec.Struct, array_like=True, frozen=True):
-    """So much of a bucket into which `capacity` flows in a minute.
+    """So much of a bucket into which `capacity` flows in a minute. Its name ends with the kind that it counts.
 
     Where nothing is drawn (0), it must not be empty; where it is only looked at (-1), it may be.
     """
@@ -58,3 +60,12 @@ class Held:
     way: int | None
     reason: Reason
     rooms: tuple[Room, ...]
+
+
+def amounts(usage: Usage) -> dict[str, int]:
+    """What was used of each kind of tokens that limits count."""
+    return {
+        "tokens": usage.prompt + usage.completion,
+        "input_tokens": usage.prompt - usage.cached,
+        "output_tokens": usage.completion,
+    }

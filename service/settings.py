@@ -48,6 +48,8 @@ class Settings:
 
     plan: str = "open"  # what those may use in a minute whose keys have no plan: one of the catalog's
 
+    ledger: Path | None = None  # SQLite file of what each request cost; None: that is not kept
+
     strict_fields: bool = True  # unknown fields are refused where OpenAI's API refuses them
     cors_origins: str = "loopback"  # whose web pages may ask: "loopback", "*", "" (nobody), or origins with commas
 
@@ -133,7 +135,7 @@ def _variable(name: str) -> str:
 
 def _parse(variable: str, name: str, text: str) -> Any:
     default = getattr(Settings(), name)
-    if name in ("catalog", "metrics_dir", "rules"):
+    if name in ("catalog", "metrics_dir", "rules", "ledger"):
         return Path(text) if text else None
     if isinstance(default, bool):
         if text.lower() not in BOOLEANS:

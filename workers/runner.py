@@ -23,9 +23,9 @@ from itertools import chain
 from service import replies
 from service.connection import Client
 from service.errors import Unavailable
-from service.messages import BANDS, Event, Failed, Failure, Finished, Job, Waiting
+from service.messages import BANDS, Event, Failed, Failure, Finished, Job, Waiting, encode_usage
 from service.metrics import PoolMetrics
-from service.queue import Claim, Control, Holding, Lost, Queue, Verdict
+from service.queue import Claim, Control, Ending, Holding, Lost, Queue, Verdict
 from service.settings import Settings
 from workers.backends import Backend
 
@@ -72,7 +72,7 @@ class Runner:
         self._bands = frozenset(bands)
         self._held: dict[str, tuple[Job, int]] = {}
         self._progress: dict[str, tuple[int, tuple[int, ...]]] = {}  # of each claim held at the last renewal
-        self._ended: list[tuple[str, int]] = []
+        self._ended: list[Ending] = []
         self._something_ended = asyncio.Event()
         self._slot_free = asyncio.Event()
         self._idle = asyncio.Event()
@@ -148,7 +148,7 @@ class Runner:
         if refused:
             await self._write(refused)
         for claim in failed:
-            self._let_go(claim.job.id, claim.epoch)
+            self._let_go(claim.job.id, claim.epoch, "failed")
 
     def _begin(self, claim: Claim) -> Failed | None:
         job, epoch = claim.job, claim.epoch
@@ -190,8 +190,11 @@ class Runner:
             return
         await self._write(flush)
         for event in events:
-            if isinstance(event, Finished | Failed):
-                self._let_go(event.job, event.epoch)
+            if isinstance(event, Finished):
+                outcome = "cancelled" if event.cancelled else "ok"
+                self._let_go(event.job, event.epoch, outcome, encode_usage(event.usage))
+            elif isinstance(event, Failed):
+                self._let_go(event.job, event.epoch, "failed")
 
     async def _write(self, flush: dict[str, list[Event]]) -> None:
         """Until Redis has taken it: the gateway drops what comes twice, and can do nothing about what never comes."""
@@ -205,20 +208,22 @@ class Runner:
         self._abandon(gone)
 
     def _abandon(self, gateways: Collection[str]) -> None:
-        orphans = [(job.id, epoch) for job, epoch in self._held.values() if job.gateway in gateways]
-        if orphans:
-            log.warning("gateway %s is gone; its %d jobs are dropped", ", ".join(gateways), len(orphans))
+        orphans = [(job, epoch) for job, epoch in self._held.values() if job.gateway in gateways]
+        if not orphans:
+            return
+        log.warning("gateway %s is gone; its %d jobs are dropped", ", ".join(gateways), len(orphans))
+        progress = self._backend.progress()
         for job, epoch in orphans:
-            self._backend.drop(job)
-            self._let_go(job, epoch)
+            self._backend.drop(job.id)
+            self._let_go(job.id, epoch, "cancelled", encode_usage(job.sent(sum(progress.get(job.id, ())))))
 
-    def _let_go(self, job: str, epoch: int) -> None:
+    def _let_go(self, job: str, epoch: int, outcome: str, used: bytes = b"") -> None:
         """The claim has ended: its slot is free at once, the queue hears of it in the background."""
         held = self._held.get(job)
         if held is None or held[1] != epoch:
             return
         del self._held[job]
-        self._ended.append((job, epoch))
+        self._ended.append(Ending(job, epoch, outcome, used))
         self._something_ended.set()
         self._slot_free.set()
         if not self._held:
@@ -275,7 +280,7 @@ class Runner:
             self._backend.cancel(lost.job)  # the word that said so has not come, or not yet
         else:
             self._backend.drop(lost.job)
-            self._let_go(lost.job, lost.epoch)
+            self._let_go(lost.job, lost.epoch, "failed")
 
     async def _listen(self) -> None:
         """Words from gateways: cancel, pause, resume."""
@@ -334,7 +339,7 @@ class Runner:
             self._backend.drop(job)
         await self._write(ends)
         for event in chain.from_iterable(ends.values()):
-            self._let_go(event.job, event.epoch)
+            self._let_go(event.job, event.epoch, "failed")
 
     async def _hand_back(self, jobs: list[str]) -> None:
         handed = self._holdings(jobs)

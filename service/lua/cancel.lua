@@ -10,5 +10,5 @@ if redis.call('ZSCORE', leases, job) then
   redis.call('XADD', control, 'MAXLEN', '~', 10000, '*', 'cancel', job)
   return 'running'
 end
-forget(job)
+forget(job, 'cancelled')
 return 'queued'

@@ -63,17 +63,17 @@ while held_up == 0 do
   local job = head.job
   local payload = redis.call('HGET', jobs, job)
   if not payload or not head.enqueued then
-    forget(job)
+    forget(job, 'cancelled')
   elseif size > 0 and size + #payload > BYTES_MAX then
     held_up = 1
   elseif tonumber(redis.call('HGET', attempts, job) or 0) >= attempts_max then
     claimed[#claimed + 1] = { 'poison', redis.call('HINCRBY', epochs, job, 1), now - head.enqueued, payload, '' }
     size = size + #payload
-    forget(job)
+    forget(job, 'failed')
   elseif tonumber(head.deadline) < now and redis.call('HEXISTS', epochs, job) == 0 then
     claimed[#claimed + 1] = { 'late', 1, now - head.enqueued, payload, '' }
     size = size + #payload
-    forget(job)
+    forget(job, 'rejected')
   elseif taken + head.choices > free[head.band] then
     held_up = 1
   else

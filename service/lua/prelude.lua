@@ -14,13 +14,16 @@
 --   bytes      STRING size of all payloads held
 --   progress   HASH   claimed job -> tokens of each choice that its gateway has been sent, or was at the last renewal
 --   lateness   HASH   worker -> how late its events are of late (s)
+--   bills      HASH   job -> whom to bill for it, and at which price; packed, and nobody's business here
+--   ledger     STREAM an entry for each job that has ended and has a bill: bill, outcome, used, sent
 --
--- Invariant: a job with a place is in exactly one of a band or leases.
+-- Invariant: a job with a place is in exactly one of a band or leases. Whoever forgets a job enters it into the ledger, so
+-- each is entered once.
 local bands = { KEYS[1], KEYS[2], KEYS[3] }
 local jobs, places, epochs, attempts = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local leases, owners, workers = KEYS[8], KEYS[9], KEYS[10]
 local tags, clock, bell, control, bytes, lateness = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
-local progress = KEYS[17]
+local progress, bills, ledger = KEYS[17], KEYS[18], KEYS[19]
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -34,7 +37,14 @@ local function drop_payload(job)
   redis.call('HDEL', jobs, job)
 end
 
-local function forget(job)
+-- `used` is packed by whoever generated it; '' leaves it to what is known to have been sent.
+local function forget(job, outcome, used)
+  local bill = redis.call('HGET', bills, job)
+  if bill then
+    local sent = redis.call('HGET', progress, job) or ''
+    redis.call('XADD', ledger, '*', 'bill', bill, 'outcome', outcome, 'used', used or '', 'sent', sent)
+    redis.call('HDEL', bills, job)
+  end
   drop_payload(job)
   for _, band in ipairs(bands) do
     redis.call('ZREM', band, job)
@@ -53,7 +63,7 @@ local function hand_back(job)
   redis.call('HDEL', owners, job)
   local place = redis.call('HGET', places, job)
   if not place or redis.call('HEXISTS', jobs, job) == 0 then
-    forget(job)
+    forget(job, 'cancelled')
     return
   end
   local band, tag = place:match('^%d+ %d+ (%d+) (%S+)')

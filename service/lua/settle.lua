@@ -1,5 +1,5 @@
 -- KEYS: an account's buckets, holds, expiries, spend. ARGV: msgpack of {job, cost, amounts, whether it has ended}, amounts
--- being what of each bucket was really used.
+-- being what was really used of each kind, which is the end of a bucket's name.
 -- Trues up what was taken for a job; when it has ended, its hold is released and its cost spent. Once: of a job that is not
 -- held nothing is settled. Returns 1 if it was held.
 local buckets, holds, expiries, spend = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -14,7 +14,7 @@ local taken, reserve, key, draws = unpack(cmsgpack.unpack(held))
 
 for _, draw in ipairs(draws) do
   local bucket, capacity, amount = draw[1], draw[2], draw[3]
-  local used = amounts[bucket]
+  local used = amounts[bucket:match('[%w_]+$')]
   if used and used ~= amount then
     local at, level = (redis.call('HGET', buckets, bucket) or ''):match('^(%S+) (%S+)$')
     level = at and math.min(capacity, tonumber(level) + (now - at) * capacity / 60000) or capacity

@@ -29,7 +29,7 @@ def account() -> str:
 
 
 def requests(capacity: int = 5, amount: int = 1) -> Way:
-    return Way((Draw("r", capacity, amount),))
+    return Way((Draw("x:requests", capacity, amount),))
 
 
 async def test_five_a_minute_are_five_whoever_asks(redis: Client, account: str) -> None:
@@ -44,7 +44,7 @@ async def test_five_a_minute_are_five_whoever_asks(redis: Client, account: str) 
 
 
 async def test_all_that_a_way_needs_is_taken_or_nothing(limits: Limits, account: str) -> None:
-    both = Way((Draw("r", 10, 1), Draw("t", 1000, 600)))
+    both = Way((Draw("x:requests", 10, 1), Draw("x:tokens", 1000, 600)))
     assert (await limits.hold(account, "a", [both])).way == 0
     refused = await limits.hold(account, "b", [both])
     assert (refused.way, refused.reason) == (None, "limit")
@@ -58,23 +58,23 @@ async def test_the_first_way_with_room_is_taken(limits: Limits, account: str) ->
 
 
 async def test_what_was_not_used_comes_back_and_never_more_than_fits(limits: Limits, account: str) -> None:
-    tokens = Way((Draw("t", 1000, 900),))
+    tokens = Way((Draw("x:tokens", 1000, 900),))
     assert (await limits.hold(account, "a", [tokens])).way == 0
-    assert await limits.settle(account, "a", {"t": 100}, 0)
-    again = await limits.hold(account, "b", [Way((Draw("t", 1000, 0),))])
+    assert await limits.settle(account, "a", {"tokens": 100}, 0)
+    again = await limits.hold(account, "b", [Way((Draw("x:tokens", 1000, 0),))])
     assert again.rooms[0].level == pytest.approx(900, abs=30)
-    assert not await limits.settle(account, "a", {"t": 0}, 0), "it was settled"
-    assert (await limits.hold(account, "c", [Way((Draw("t", 1000, 0),))])).rooms[0].level <= 1000
+    assert not await limits.settle(account, "a", {"tokens": 0}, 0), "it was settled"
+    assert (await limits.hold(account, "c", [Way((Draw("x:tokens", 1000, 0),))])).rooms[0].level <= 1000
 
 
 async def test_what_is_charged_as_it_comes_may_go_below_zero_and_then_nobody_else_comes_in(
     limits: Limits, account: str
 ) -> None:
-    output = Way((Draw("o", 100, 0),))
+    output = Way((Draw("x:output_tokens", 100, 0),))
     assert (await limits.hold(account, "a", [output])).way == 0
-    await limits.used(account, "a", {"o": 90})
+    await limits.used(account, "a", {"output_tokens": 90})
     assert (await limits.hold(account, "b", [output])).way == 0
-    await limits.used(account, "a", {"o": 250})
+    await limits.used(account, "a", {"output_tokens": 250})
     refused = await limits.hold(account, "c", [output])
     assert refused.way is None
     assert refused.rooms[0].level == pytest.approx(-150, abs=10)

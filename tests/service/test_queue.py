@@ -10,7 +10,7 @@ from evidence import until
 from service.connection import Client, connect
 from service.errors import Contended, Unavailable
 from service.messages import BANDS, Job, Turn
-from service.queue import Bounds, Claim, Control, Holding, Lost, Queue, Verdict
+from service.queue import Bounds, Claim, Control, Ending, Holding, Lost, Queue, Verdict
 
 ROOM = Bounds(jobs=100, bytes=1_000_000, wait=60)
 LEASE = 5.0
@@ -109,9 +109,9 @@ async def test_a_frozen_worker_that_comes_back_can_neither_end_nor_keep_nor_retu
     assert await queue.renew("first", LEASE, 0.0, [Holding("a", stale.epoch)]) == [
         Lost("a", stale.epoch, cancelled=False)
     ]
-    assert await queue.finish([("a", stale.epoch)]) == 0
+    assert await queue.finish([Ending("a", stale.epoch)]) == 0
     assert await queue.release("first", [Holding("a", stale.epoch)]) == 0
-    assert await queue.finish([("a", fresh.epoch)]) == 1
+    assert await queue.finish([Ending("a", fresh.epoch)]) == 1
 
 
 async def test_a_job_that_loses_its_workers_again_and_again_is_set_aside(queue: Queue) -> None:
@@ -176,9 +176,9 @@ async def test_nothing_is_left_of_jobs_that_ended(queue: Queue, redis: Client) -
     for name in "abc":
         await queue.enqueue(job(name), ROOM)
     [a, b, _] = await claim(queue)
-    await queue.finish([("a", a.epoch), ("b", b.epoch)])
+    await queue.finish([Ending("a", a.epoch), Ending("b", b.epoch)])
     await queue.cancel("c")
-    await queue.finish([("c", 1)])
+    await queue.finish([Ending("c", 1)])
     kept = {key.decode().rsplit(":", 1)[1] async for key in redis.scan_iter(f"fm:{{{queue.pool}}}:*")}
     assert kept <= {"workers", "control", "bytes", "lateness"}
     assert int(await redis.get(f"fm:{{{queue.pool}}}:bytes") or 0) == 0
