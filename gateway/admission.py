@@ -74,6 +74,7 @@ class Ticket:
     fingerprint: str
     bounds: Bounds
     metered: Metered
+    others: tuple[Offer, ...] = ()  # what else it may be served as
 
 
 class Admission:
@@ -95,6 +96,15 @@ class Admission:
         if self.draining:
             raise Unavailable("This server is shutting down. Please try again.", reason="draining", retry_after=1)
         offer = self._resolve(ask)
+        return await self._ticket(ask, offer, resolution.others(self.profile, offer), prefix + uuid.uuid4().hex[:29])
+
+    async def instead(self, ask: Ask, ticket: Ticket) -> Ticket:
+        """A ticket for the same job as the next other offer, since there is no room at its own. Raises ServiceError."""
+        await ticket.metered.settle(None, 0)
+        offer, *others = ticket.others
+        return await self._ticket(ask, offer, tuple(others), ticket.job.id)
+
+    async def _ticket(self, ask: Ask, offer: Offer, others: tuple[Offer, ...], name: str) -> Ticket:
         pool = self._catalog.pools[offer.pool]
         _check_modalities(ask, offer)
         _check_choices(ask, pool)
@@ -104,14 +114,18 @@ class Admission:
         _check_length(ask, offer, longest)
         left = min(offer.max_output, offer.context_window - longest)
         _check_volume(ask, left)
-        job = self._job(ask, offer, prompt_tokens, left, blocks, prefix)
+        job = self._job(ask, offer, prompt_tokens, left, blocks, name)
         if blocks and pool.prefix_cache is not None:
             job = replace(job, keep=_kept(ask, self._catalog.models[offer.model], prompt_tokens, pool.prefix_cache))
-        bounds = Bounds(pool.queue_max, self._settings.queue_bytes_max, pool.queue_wait_max)
+        bounds = Bounds(
+            min(pool.queue_max, offer.overflow.waiting or pool.queue_max),
+            self._settings.queue_bytes_max,
+            pool.queue_wait_max,
+        )
         served = self._catalog.models[offer.model]
         metered = await self._meter.take(ask.account, offer, served.offers[served.default_tier], job, ask.dialect)
         requested = ask.speed or ask.service_tier or "auto"
-        return Ticket(job, offer, pool, requested, _fingerprint(offer, pool), bounds, metered)
+        return Ticket(job, offer, pool, requested, _fingerprint(offer, pool), bounds, metered, others)
 
     def _resolve(self, ask: Ask) -> Offer:
         if ask.dialect == "anthropic":
@@ -123,11 +137,11 @@ class Admission:
         find(self._catalog, ask.model)
         return (await _read(ask, None, ""))[0]
 
-    def _job(self, ask: Ask, offer: Offer, prompt_tokens: int, left: int, blocks: bytes, prefix: str) -> Job:
+    def _job(self, ask: Ask, offer: Offer, prompt_tokens: int, left: int, blocks: bytes, name: str) -> Job:
         expected = prompt_tokens + ask.choices * (ask.max_tokens or TYPICAL_OUTPUT)
         median, sigma = self._catalog.answer_length
         return Job(
-            id=prefix + uuid.uuid4().hex[:29],
+            id=name,
             gateway=self._gateway,
             pool=offer.pool,
             model=offer.model,

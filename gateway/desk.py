@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import TypeVar
 
 from fastapi import Request
 from starlette.requests import HTTPConnection
 
+from gateway import resolution
 from gateway.admission import Admission, Ask
 from gateway.body import Bodies, parsed
 from gateway.exchange import Exchange
@@ -102,10 +102,19 @@ class Desk:
         except ServiceError:
             await ticket.metered.settle(None, 0)
             raise
-        ticket = replace(ticket, job=direction.job(ticket.job))
-        exchange = Exchange(self.settings, self._relay, ticket, arrived, direction, note)
-        await exchange.submit(self._queues[ticket.pool.name])
-        return exchange
+        while True:
+            exchange = Exchange(self.settings, self._relay, ticket, arrived, direction, note)
+            await exchange.submit(self._queues[ticket.pool.name])
+            if not exchange.overflowed:
+                return exchange
+            if not ticket.others:
+                assert exchange.error is not None
+                exchange.error = resolution.no_room(ticket.offer, ask.dialect, exchange.error)
+                return exchange
+            exchange.withdraw()
+            ticket = await self.admission.instead(ask, ticket)
+            if note is not None:
+                note.admitted(ticket, direction)
 
     def _noting(self, connection: HTTPConnection, body: bytes) -> AbstractContextManager[Note | None]:
         return nullcontext() if self._journal is None else self._journal.noting(connection, body)

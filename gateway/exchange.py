@@ -88,7 +88,8 @@ class Exchange:
             self.ended, self.error = True, Unanswered()
             return
         try:
-            await queue.enqueue(self.ticket.job, self.ticket.bounds, self._bill() if self._settings.ledger else b"")
+            job = self.direction.job(self.ticket.job)
+            await queue.enqueue(job, self.ticket.bounds, self._bill() if self._settings.ledger else b"")
         except Unanswered as silence:
             self.error = silence  # the job may have been queued
             self._relay.doubt()
@@ -96,6 +97,16 @@ class Exchange:
             self.ended, self.error = True, refusal
         self.box.job = self.ticket.job.without_conversation()
         self.ticket = replace(self.ticket, job=self.box.job)
+
+    @property
+    def overflowed(self) -> bool:
+        """There was no room for the job, or nobody to do it."""
+        return self.ended and self.error is not None and self.error.reason in ("queue_full", "no_workers")
+
+    def withdraw(self) -> None:
+        """It is as if there had been no such exchange."""
+        self._relay.close(self.box)
+        self._metrics.in_flight.dec()
 
     def _bill(self) -> bytes:
         ticket, job = self.ticket, self.ticket.job

@@ -1,12 +1,15 @@
-"""Which offer a request gets: by its dialect's words for a tier, and by what its account may have.
+"""Which offer a request gets: by its dialect's words for a tier, by what its account may have, and by what has room.
 
 - OpenAI's dialect knows projects with a default tier, and requests for more than a project may have get the model's
   default one: the answer says so, and that is what is charged.
 - Anthropic's never silently serves another speed: there the same is a refusal.
 """
 
+from dataclasses import replace
+
 from service.accounts import Account
-from service.errors import InvalidRequest
+from service.errors import Contended, InvalidRequest, ServiceError, Unavailable
+from service.overflow import QUEUE
 from service.profiles import Profile
 from service.tiers import Offer, find
 
@@ -37,6 +40,29 @@ def anthropic(
         raise InvalidRequest(_NOT_ENABLED)
     account.check(offer)
     return offer
+
+
+def others(profile: Profile, offer: Offer) -> tuple[Offer, ...]:
+    """What else a request may get if there is no room for it at its own."""
+    served = profile.catalog.models[offer.model]
+    default = served.offers[served.default_tier]
+    if offer.overflow.policy == "downgrade" and default.tier != offer.tier:
+        return (default,)
+    if offer.overflow.policy == "spill":
+        return (replace(offer, pool=offer.overflow.pool, overflow=QUEUE),)
+    return ()
+
+
+def no_room(offer: Offer, dialect: str, refusal: ServiceError) -> ServiceError:
+    """What a request is told for which there is no room anywhere: of a tier that refuses, in its dialect's words."""
+    if offer.overflow.policy != "reject":
+        return refusal
+    if dialect == "anthropic":
+        return Unavailable("Overloaded", reason=refusal.reason, retry_after=refusal.retry_after)
+    words = "Resource Unavailable: there is no capacity for this tier at the moment. You will not be charged."
+    error = Contended(words, code="resource_unavailable", reason=refusal.reason)
+    error.type, error.should_retry = "resource_unavailable", False
+    return error
 
 
 def _too_dear(profile: Profile, account: Account, offer: Offer) -> bool:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Literal, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import msgspec
 
 from service.messages import BANDS
+from service.overflow import QUEUE, Overflow, read_overflow
 from service.pools import Pool
 from service.prices import Price, nearest
 from service.toml_table import Table
@@ -45,6 +46,7 @@ class Offer:
     - `beta`: what the `anthropic-beta` header has to name; None: nothing.
     - `earlier`: prices that held until a day, not including it, in the order of time.
     - `limits`: the group of offers with which it shares what an account may use.
+    - `overflow`: what becomes of a request for which there is no room.
     - `mistakes`: probability of each kind in an answer where it can be made; none for the full model.
     """
 
@@ -64,6 +66,7 @@ class Offer:
     earlier: tuple[tuple[date, Price], ...] = ()
     mistakes: tuple[tuple[str, float], ...] = ()
     limits: str = ""
+    overflow: Overflow = QUEUE
 
     def sold_on(self, day: date, horizon: date) -> bool:
         """It has begun by `horizon`, and not ended by `day`."""
@@ -72,6 +75,13 @@ class Offer:
     def price_until(self, day: date) -> date | None:
         """The key in `earlier` of the price of that day; None: it is `price`."""
         return next((until for until, _ in self.earlier if day < until), None)
+
+
+class Usual(NamedTuple):
+    """What the offers of a tier have that say nothing else; without limits of its own, those of their model."""
+
+    limits: str
+    overflow: Overflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +114,9 @@ class ServedModel:
 
 
 def read_model(
-    name: str, table: Table, tiers: Mapping[str, str], families: Sequence[str], pools: Mapping[str, Pool]
+    name: str, table: Table, tiers: Mapping[str, Usual], families: Sequence[str], pools: Mapping[str, Pool]
 ) -> ServedModel:
-    """`tiers`: of each, the group of limits that its offers belong to; empty: as their model. Raises CatalogError."""
+    """Raises CatalogError."""
     window = table.integer("context_window", at_least=1)
     served = ServedModel(
         id=name,
@@ -136,7 +146,7 @@ def read_model(
     return replace(served, offers=MappingProxyType(offers))
 
 
-def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str, Pool], limits: str) -> Offer:
+def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str, Pool], usual: Usual) -> Offer:
     pool = pools[table.one_of("pool", list(pools))]
     window = table.integer("context_window", served.context_window, at_least=1)
     offer = Offer(
@@ -155,15 +165,17 @@ def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str
         beta=table.text("beta") if "beta" in table else None,
         earlier=_read_earlier(table, served.write_times),
         mistakes=_read_mistakes(table),
-        limits=table.text("limits", limits or served.limits),
+        limits=table.text("limits", usual.limits or served.limits),
+        overflow=read_overflow(table.table("overflow"), list(pools)) if "overflow" in table else usual.overflow,
     )
     table.done()
-    if offer.context_window > pool.kv_room:
-        raise table.error(
-            "pool",
-            f"its KV cache has room for {pool.kv_room:.0f} tokens beside the ambient load, and the model promises"
-            f" a context of {offer.context_window}: such a request would never be admitted",
-        )
+    for each in (pool, *([pools[offer.overflow.pool]] if offer.overflow.pool else [])):
+        if offer.context_window > each.kv_room:
+            raise table.error(
+                "pool",
+                f"the KV cache of {each.name} has room for {each.kv_room:.0f} tokens beside the ambient load, and the"
+                f" model promises a context of {offer.context_window}: such a request would never be admitted",
+            )
     return offer
 
 

@@ -16,7 +16,8 @@ from service.families import Family, read_family
 from service.hardware import Accelerator
 from service.machines import read_accelerator, read_architecture
 from service.models import Model
-from service.offers import Offer, ServedModel, read_model
+from service.offers import Offer, ServedModel, Usual, read_model
+from service.overflow import QUEUE, Overflow, read_overflow
 from service.plans import Plan, read_plan
 from service.pools import Pool, read_pool, with_room
 from service.provenance import KEYS, Provenance, Source, read_sources, trace
@@ -45,6 +46,7 @@ class Tier:
     summary: str
     unsold: Unsold = "refused"
     limits: str = ""
+    overflow: Overflow = QUEUE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +132,7 @@ def load(path: Path | None = None) -> Catalog:
     machines = (shared.accelerators, shared.architectures)
     directory = (path or SHIPPED).parent
     pools = {name: read_pool(name, table, *machines, directory) for name, table in root.tables("pools").items()}
-    names = ({name: tier.limits for name, tier in shared.tiers.items()}, list(shared.families))
+    names = ({name: Usual(each.limits, each.overflow) for name, each in shared.tiers.items()}, list(shared.families))
     models = {name: read_model(name, table, *names, pools) for name, table in root.tables("models").items()}
     pools = {name: _with_room(root, pool, models) for name, pool in pools.items()}
     for kind, things in (("pools", pools), ("models", models)):
@@ -204,6 +206,7 @@ def _read_tier(name: str, table: Table) -> Tier:
         table.text("summary"),
         cast(Unsold, table.one_of("unsold", get_args(Unsold), "refused")),
         table.text("limits") if "limits" in table else "",
+        read_overflow(table.table("overflow")) if "overflow" in table else QUEUE,
     )
     table.done()
     return tier

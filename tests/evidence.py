@@ -77,6 +77,11 @@ async def gauges(service: Served) -> tuple[float, float, float]:
     )
 
 
+async def depth(service: Served, pool: str, jobs: int) -> bool:
+    """So many jobs wait in the pool."""
+    return (await scrape(service)).sum("fastmode_queue_depth", pool=pool) == jobs
+
+
 async def idle(service: Served) -> bool:
     """Nothing is in flight, as far as the gauges say."""
     return await gauges(service) == (0, 0, 0)

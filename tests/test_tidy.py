@@ -42,6 +42,7 @@ SHELVES = (
         "families",
         "offers",
         "prices",
+        "overflow",
         "plans",
         "entries",
         "rooms",

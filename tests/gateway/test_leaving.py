@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 from calls import Call, post
-from evidence import Samples, clean, gauges, idle, scrape, until
+from evidence import Samples, clean, depth, gauges, idle, scrape, until
 from pools import NARROW
 from redis.asyncio import Redis
 
@@ -141,7 +141,3 @@ async def prompt_tokens(steady: Service) -> int:
 
 async def running(steady: Service, sequences: int) -> bool:
     return (await gauges(steady))[1] == sequences
-
-
-async def depth(steady: Service, pool: str, jobs: int) -> bool:
-    return (await scrape(steady)).sum("fastmode_queue_depth", pool=pool) == jobs
