@@ -161,6 +161,7 @@ class Admission:
             choices=ask.choices,
             blocks=blocks,
             prompts=ask.prompts,
+            pace=offer.rate,
             wish=replace(ask.wish, length=(median * ask.verbosity, sigma), mistakes=offer.mistakes),
         )
 

@@ -1,7 +1,5 @@
 """Lets each token of one job pass once and in order, whatever workers died, froze or started again. Pure."""
 
-import msgspec
-
 from service.messages import Delta, Event, Failed, Finished
 
 
@@ -47,19 +45,7 @@ class Fence:
         if end < passed:
             raise Gap(f"choice {choice} ends at token {end}, and {passed} have come")
         if delta.offset < passed:
-            delta = _without(delta, passed - delta.offset)
+            _, delta = delta.split(passed - delta.offset)
         self.passed[choice] = end
         self._ended[choice] = delta.finish is not None
         return delta
-
-
-def _without(delta: Delta, known: int) -> Delta:
-    """What follows its first tokens; that their part begins with them is known as well."""
-    return msgspec.structs.replace(
-        delta,
-        offset=delta.offset + known,
-        count=delta.count - known,
-        text=b"\n".join(delta.text.split(b"\n")[known:]),
-        logprobs=b"\n".join(delta.logprobs.split(b"\n")[known:]),
-        part=None,
-    )

@@ -10,8 +10,6 @@ from collections import deque
 from collections.abc import Iterable
 from math import inf
 
-import msgspec
-
 from service.errors import ServiceError
 from service.faults import Step
 from service.messages import Delta, Event, Failed, Finished
@@ -80,8 +78,8 @@ class Course:
             self._passed += delta.count
             self._open -= delta.finish is not None
             return [delta]
-        first, rest = _split(delta, min(room, delta.count))
-        if rest is not None:
+        first, rest = delta.split(min(room, delta.count))
+        if rest.count or rest.finish is not None:
             self._held.appendleft(rest)
         self._passed += first.count
         return [first] if first.count else []
@@ -89,26 +87,3 @@ class Course:
     def _is_last(self, delta: Delta) -> bool:
         """It ends the last choice that has not ended."""
         return delta.finish is not None and self._open == 1
-
-
-def _split(delta: Delta, tokens: int) -> tuple[Delta, Delta | None]:
-    """The first `tokens` tokens, which do not end the choice, and what is left: tokens, or at least the end."""
-    first = msgspec.structs.replace(
-        delta,
-        count=tokens,
-        text=b"\n".join(delta.text.split(b"\n")[:tokens]),
-        logprobs=b"\n".join(delta.logprobs.split(b"\n")[:tokens]),
-        finish=None,
-        stopped=None,
-    )
-    if tokens == delta.count and delta.finish is None:
-        return first, None
-    rest = msgspec.structs.replace(
-        delta,
-        offset=delta.offset + tokens,
-        count=delta.count - tokens,
-        text=b"\n".join(delta.text.split(b"\n")[tokens:]),
-        logprobs=b"\n".join(delta.logprobs.split(b"\n")[tokens:]),
-        part=delta.part if tokens == 0 else None,
-    )
-    return first, rest

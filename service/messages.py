@@ -98,11 +98,20 @@ class Wish(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     scripted: Scripted | None = None
 
 
+class Pace(msgspec.Struct, array_like=True, frozen=True):
+    """Tokens per second, and how many may go out at once after a silence."""
+
+    rate: float
+    burst: float
+
+
 class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """One admitted request. Everything a backend needs to serve it, and nothing of a dialect.
 
     With `prompts`, the request is a list of prompts: each turn of the conversation is one of them, `prompts` has its
     tokens, and the choices are shared out among them, in order and equally. `prompt_tokens` is then the sum.
+
+    `pace`: how fast each of its choices may go out, whatever generates it.
 
     Of its prompt, so many tokens are to be kept in a cache for so many seconds, longest first: `keep`.
 
@@ -132,6 +141,7 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     prompts: tuple[int, ...] = ()
     wish: Wish = Wish()
     keep: tuple[tuple[int, int], ...] = ()
+    pace: Pace | None = None
 
     def written(self, cached: int) -> tuple[int, int]:
         """Tokens of the prompt that go into a cache where `cached` were found, and how many of them for LONG_KEPT."""
@@ -219,6 +229,29 @@ class Delta(msgspec.Struct, array_like=True, frozen=True, tag="d"):
     part: Part | None = None
     logprobs: bytes = b""
     stopped: str | None = None
+
+    def split(self, tokens: int) -> "tuple[Delta, Delta]":
+        """Its first `tokens` tokens, which do not end the choice, and what is left: that its part begins is known."""
+        pieces = self.text.split(b"\n")
+        told = sum(map(bool, pieces[:tokens]))
+        logprobs = self.logprobs.split(b"\n")
+        first = msgspec.structs.replace(
+            self,
+            count=tokens,
+            text=b"\n".join(pieces[:tokens]),
+            finish=None,
+            logprobs=b"\n".join(logprobs[:told]),
+            stopped=None,
+        )
+        rest = msgspec.structs.replace(
+            self,
+            offset=self.offset + tokens,
+            count=self.count - tokens,
+            text=b"\n".join(pieces[tokens:]),
+            part=self.part if tokens == 0 else None,
+            logprobs=b"\n".join(logprobs[told:]),
+        )
+        return first, rest
 
 
 class Finished(msgspec.Struct, array_like=True, frozen=True, tag="f"):

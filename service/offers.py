@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, cast, get_args
 
 import msgspec
 
-from service.messages import BANDS
+from service.messages import BANDS, Pace
 from service.overflow import QUEUE, Overflow, read_overflow
 from service.pools import Pool
 from service.prices import Price, nearest
@@ -46,6 +46,7 @@ class Offer:
     - `beta`: what the `anthropic-beta` header has to name; None: nothing.
     - `earlier`: prices that held until a day, not including it, in the order of time.
     - `limits`: the group of offers with which it shares what an account may use.
+    - `rate`: the speed by contract, to which what is generated faster is held back; None: as fast as it comes.
     - `overflow`: what becomes of a request for which there is no room.
     - `mistakes`: probability of each kind in an answer where it can be made; none for the full model.
     """
@@ -67,6 +68,7 @@ class Offer:
     mistakes: tuple[tuple[str, float], ...] = ()
     limits: str = ""
     overflow: Overflow = QUEUE
+    rate: Pace | None = None
 
     def sold_on(self, day: date, horizon: date) -> bool:
         """It has begun by `horizon`, and not ended by `day`."""
@@ -166,6 +168,7 @@ def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str
         earlier=_read_earlier(table, served.write_times),
         mistakes=_read_mistakes(table),
         limits=table.text("limits", usual.limits or served.limits),
+        rate=_read_rate(table.table("rate")) if "rate" in table else None,
         overflow=read_overflow(table.table("overflow"), list(pools)) if "overflow" in table else usual.overflow,
     )
     table.done()
@@ -177,6 +180,12 @@ def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str
                 f" model promises a context of {offer.context_window}: such a request would never be admitted",
             )
     return offer
+
+
+def _read_rate(table: Table) -> Pace:
+    rate = Pace(table.number("tokens_per_second", above=0), table.number("burst", 8, at_least=1))
+    table.done()
+    return rate
 
 
 def _read_modalities(table: Table) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ SHELVES = (
         "prices",
         "overflow",
         "plans",
+        "shaping",
         "entries",
         "rooms",
         "tiers",

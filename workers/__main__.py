@@ -22,6 +22,7 @@ from service.settings import Settings
 from service.tiers import Catalog
 from workers import content
 from workers.backends.emulated import Emulated
+from workers.pacing import Paced
 from workers.runner import BLOCK, Runner
 
 
@@ -68,7 +69,9 @@ def _runner(configuration: Settings, catalog: Catalog, name: str, commands: Clie
     counted = metrics.pool_metrics(name)
     pool = catalog.pools[name]
     bands = {offer.band for model in catalog.models.values() for offer in model.offers.values() if offer.pool == name}
-    backend = Emulated(pool, time.monotonic, configuration.flush_every, counted, day=time.time())
+    emulated = Emulated(pool, time.monotonic, configuration.flush_every, counted, day=time.time())
+    contracts = any(offer.rate for model in catalog.models.values() for offer in model.offers.values())
+    backend = Paced(emulated, time.monotonic) if contracts else emulated
     queue = Queue(commands, name)
     return Runner(configuration, queue, backend, counted, commands, bell, words, aging=pool.aging, bands=bands)
 
