@@ -133,8 +133,9 @@ class Admission:
         return resolution.openai(self.profile, ask.account, ask.model, ask.service_tier)
 
     async def count(self, ask: Ask) -> int:
-        """The tokens of a prompt, as they would be charged. Raises ModelNotFound."""
+        """The tokens of a prompt, as they would be charged. Raises ModelNotFound, RateLimited."""
         find(self._catalog, ask.model)
+        await self._meter.count(ask.account, ask.dialect)
         return (await _read(ask, None, ""))[0]
 
     def _job(self, ask: Ask, offer: Offer, prompt_tokens: int, left: int, blocks: bytes, name: str) -> Job:

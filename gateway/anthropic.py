@@ -93,7 +93,9 @@ def _read_to_count(request: Request, version: str, profile: Profile, body: bytes
     prompt = anthropic_prompt.read(call)
     return Ask(
         model=call.model,
+        dialect="anthropic",
         service_tier=None,
+        account=account_of(request),
         turns=prompt.turns,
         tools=prompt.tools,
         images=prompt.images,

@@ -15,7 +15,7 @@ from gateway.faulty import FaultyMailbox
 from gateway.journal import Note
 from gateway.relay import Mailbox, Relay
 from gateway.scripted import PLAIN, Direction, revealed
-from service import ledger, pricing
+from service import ledger, metrics, pricing
 from service.connection import Unanswered
 from service.entries import Bill
 from service.errors import Broken, Contended, InvalidRequest, ServiceError, Unavailable
@@ -59,6 +59,7 @@ class Exchange:
         self._tokens = 0
         self._cached = 0
         self._queued = 0.0
+        self._ahead = 0
         self._mistake = ""
         self._note = note
         self._metrics = offer_metrics(ticket.requested, ticket.offer.tier, ticket.offer.model)
@@ -89,7 +90,8 @@ class Exchange:
             return
         try:
             job = self.direction.job(self.ticket.job)
-            await queue.enqueue(job, self.ticket.bounds, self._bill() if self._settings.ledger else b"")
+            self._ahead = await queue.enqueue(job, self.ticket.bounds, self._bill() if self._settings.ledger else b"")
+            metrics.queue_position(job.pool, self._ahead)
         except Unanswered as silence:
             self.error = silence  # the job may have been queued
             self._relay.doubt()
@@ -207,6 +209,7 @@ class Exchange:
         if not self.direction.reveals:
             return {}
         said = revealed(self.direction, self.ticket)
+        said["x-fastmode-queue-position"] = str(self._ahead)
         if self._started:
             said["x-fastmode-queue-wait-ms"] = f"{self._queued * 1000:.1f}"
         if self.usage is not None:

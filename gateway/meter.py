@@ -7,6 +7,7 @@ costs nothing: what it would be is told all the same.
 import asyncio
 import logging
 import time
+import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Protocol
@@ -23,6 +24,7 @@ from service.wire import anthropic_limits, openai_limits
 
 log = logging.getLogger(__name__)
 
+COUNTING = "count_tokens"  # the group of requests that only count tokens
 TYPICAL_OUTPUT = 256  # tokens that a request is expected to generate if it does not say
 RESERVED_OUTPUT = 4096  # tokens of a choice that a budget has to have room for, at most
 TELL_EVERY = 1.0  # s between two looks at what is being generated
@@ -95,6 +97,18 @@ class Meter:
                 metered.told = metered.generated
                 with suppress(Unavailable):
                     await self.limits.used(metered.account, metered.job, {"output_tokens": metered.told})
+
+    async def count(self, account: Account, dialect: str) -> None:
+        """A request to count tokens, which has a limit of its own. Raises RateLimited, Unavailable."""
+        plan = self._plans.get(account.plan, self._default)
+        most = plan.of(COUNTING).requests
+        if most is None or not plan.counted:
+            return
+        job = uuid.uuid4().hex
+        held = await self.limits.hold(account.id, job, [Way((Draw(f"{COUNTING}:requests", most, 1),))])
+        if held.way is None:
+            raise _WORDS[dialect].refusal("requests", held.rooms[0], "token counting", fast=False)
+        await self.limits.settle(account.id, job, {}, 0)
 
     async def take(self, account: Account, offer: Offer, default: Offer, job: Job, dialect: str) -> Metered:
         """What the job may need is held. `default`: the model's own offer, whose limits are told beside.

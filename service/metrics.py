@@ -132,6 +132,13 @@ QUEUE_DEPTH = _declare("gauge", "fastmode_queue_depth", "Jobs that wait for a wo
 QUEUE_WAIT = _declare(
     "histogram", "fastmode_queue_wait_seconds", "From queueing a job to its claim by a worker.", _POOL, _WAIT
 )
+QUEUE_POSITION = _declare(
+    "histogram",
+    "fastmode_queue_position",
+    "Jobs that waited in the pool when another one was queued.",
+    _POOL,
+    (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096),
+)
 OUTPUT_RATE = _declare(
     "gauge", "fastmode_output_tokens_per_second", "Tokens generated per second, now.", _POOL, merge=SUM
 )
@@ -372,6 +379,10 @@ def refused(error: ServiceError) -> None:
 
 def queue_depth(pool: str, jobs: int) -> None:
     _store().gauge(QUEUE_DEPTH, pool).set(jobs)
+
+
+def queue_position(pool: str, ahead: int) -> None:
+    _store().histogram(QUEUE_POSITION, pool).observe(ahead)
 
 
 def frame_fenced() -> None:

@@ -39,7 +39,7 @@ def _entry(catalog: Catalog, served: ServedModel) -> dict[str, Any]:
     }
     for offer in served.offers.values():
         if offer is not default and offer.reported_as in SUFFIXES:
-            entry |= _costs(offer.price, SUFFIXES[offer.reported_as])
+            entry |= _costs(offer.price, SUFFIXES[offer.reported_as], default.price.above)
     return entry | (_of_anthropic(catalog, served, default) if served.owned_by == "anthropic" else {})
 
 
@@ -57,11 +57,12 @@ def _of_anthropic(catalog: Catalog, served: ServedModel, default: Offer) -> dict
     }
 
 
-def _costs(price: Price, suffix: str) -> dict[str, float]:
+def _costs(price: Price, suffix: str, above: int = 0) -> dict[str, float]:
+    """`above`: where the default tier's price has a step, which LiteLLM takes for every tier's if that says nothing."""
     costs = {f"{key}{suffix}": value for key, value in _rates(price).items()}
-    if price.long is not None:
-        step = f"_above_{price.above // 1000}k_tokens{suffix}"
-        costs |= {f"{key}{step}": value for key, value in _rates(price.long).items()}
+    if price.above or above:
+        step = f"_above_{(price.above or above) // 1000}k_tokens{suffix}"
+        costs |= {f"{key}{step}": value for key, value in _rates(price.long or price).items()}
     return costs
 
 

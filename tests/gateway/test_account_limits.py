@@ -27,6 +27,15 @@ ANTHROPIC_HEADERS = {
 FAST_HEADERS = {
     f"anthropic-fast-{kind}-tokens-{what}" for kind in ("input", "output") for what in ("limit", "remaining", "reset")
 }
+TINY = """
+[plans.tiny]
+default = { requests = 100 }
+source = "synthetic"
+
+[plans.tiny.groups]
+claude-opus = { input_tokens = 1000, output_tokens = 50 }
+count_tokens = { requests = 2 }
+"""
 GO = re.compile(r"(\d+h)?(\d+m)?(\d+s)?(\d+ms)?")
 
 
@@ -34,6 +43,7 @@ GO = re.compile(r"(\d+h)?(\d+m)?(\d+s)?(\d+ms)?")
 def service(module_stack: Callable[..., Service], tmp_path_factory: pytest.TempPathFactory) -> Service:
     """Three gateways, of which each connection meets any."""
     pools = quick.catalog(tmp_path_factory.mktemp("quick"))
+    pools.write_text(pools.read_text() + TINY)
     return module_stack(catalog=pools, gateways=3, FASTMODE_AUTH="required", **quick.SETTINGS)
 
 
@@ -140,6 +150,34 @@ def test_every_anthropic_answer_says_what_is_left_and_a_fast_one_more(
     )
     reset = datetime.fromisoformat(standard["anthropic-ratelimit-requests-reset"])
     assert abs((reset - datetime.now(UTC)).total_seconds()) < 60
+
+
+def test_output_is_charged_as_it_comes_and_ends_no_answer(service: Service, key: Callable[..., str]) -> None:
+    """Of 50 output tokens a minute, an answer of 200 takes more than there are; the next one has to wait."""
+    with _anthropic(service, key(plan="tiny")) as client:
+        assert message(client, max_tokens=300).parse().usage.output_tokens > 60
+        with pytest.raises(anthropic.RateLimitError, match="of 50 output tokens per minute") as refused:
+            message(client, max_tokens=300)
+        assert refused.value.response.headers["anthropic-ratelimit-output-tokens-remaining"] == "0"
+        assert int(refused.value.response.headers["retry-after"]) >= 1
+
+
+def test_a_prompt_beyond_the_input_tokens_of_a_minute_is_refused(service: Service, key: Callable[..., str]) -> None:
+    said: Any = [{"role": "user", "content": "word " * 1500}]
+    with _anthropic(service, key(plan="tiny")) as client:
+        with pytest.raises(anthropic.RateLimitError, match="of 1,000 input tokens per minute") as refused:
+            message(client, messages=said)
+        assert refused.value.response.headers["x-should-retry"] == "false"
+        assert message(client).status_code == 200
+
+
+def test_counting_tokens_has_a_limit_of_its_own(service: Service, key: Callable[..., str]) -> None:
+    with _anthropic(service, key(plan="tiny")) as client:
+        asked: Any = {"model": "claude-opus-5-5", "messages": MESSAGES}
+        assert client.messages.count_tokens(**asked) == client.messages.count_tokens(**asked)
+        with pytest.raises(anthropic.RateLimitError, match="2 requests per minute"):
+            client.messages.count_tokens(**asked)
+        assert message(client).status_code == 200
 
 
 def test_who_has_no_fast_quota_is_refused_it_and_not_the_rest(service: Service, key: Callable[..., str]) -> None:

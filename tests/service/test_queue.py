@@ -13,6 +13,7 @@ from service.messages import BANDS, Job, Turn
 from service.queue import Bounds, Claim, Control, Ending, Holding, Lost, Queue, Verdict
 
 ROOM = Bounds(jobs=100, bytes=1_000_000, wait=60)
+ROOMY = Bounds(jobs=1000, bytes=1_000_000, wait=60)
 LEASE = 5.0
 AGING = 3600.0
 NOW = 0.05  # s; a lease short enough to run out within a test
@@ -348,3 +349,20 @@ async def test_an_answer_to_a_worker_is_bounded_in_bytes(queue: Queue) -> None:
     claims, held_up = await queue.claim("first", (100,) * BANDS, LEASE, 3, AGING)
     assert (names(claims), held_up) == (["a"], True)
     assert names((await queue.claim("first", (100,) * BANDS, LEASE, 3, AGING)).claims) == ["b"]
+
+
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+async def test_ten_times_the_demand_is_no_more_than_ones_share(queue: Queue, weight: float) -> None:
+    """Of a crowded pool each tenant gets tokens by its weight, as long as both have jobs waiting: Jain's index is 1."""
+    await claim(queue)
+    for number in range(440):
+        tenant = "eager" if number % 11 else "modest"
+        share = {"eager": 1.0, "modest": weight}[tenant]
+        await queue.enqueue(job(f"{tenant} {number}", tenant=tenant, cost=100.0 + number % 7, weight=share), ROOMY)
+    served = {"eager": 0.0, "modest": 0.0}
+    for _ in range(20):
+        for each in (await queue.claim("w", [2] * BANDS, 60, 3, aging=3600)).claims:
+            served[each.job.tenant] += each.job.cost
+    by_weight = served["eager"], served["modest"] / weight
+    assert by_weight[0] == pytest.approx(by_weight[1], rel=0.1)
+    assert sum(by_weight) ** 2 / (2 * sum(share**2 for share in by_weight)) >= 0.98

@@ -100,7 +100,7 @@ def delta(offset: int, count: int, choice: int = 0, last: bool = False, part: Pa
 END = Finished("j", 1, Usage(prompt=5, completion=100))
 
 
-@settings(max_examples=50)
+@settings(max_examples=15)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.integers(5, 200), st.integers(1, 10))
 def test_every_token_goes_out_once_in_order_and_at_the_rate(counts: list[int], rate: int, burst: int) -> None:
     async def play() -> None:

@@ -43,7 +43,7 @@ MODULES = {
         "anthropic_errors",
         "anthropic_clients",
     ),
-    "litellm": ("litellm_openai", "litellm_anthropic"),
+    "litellm": ("litellm_openai", "litellm_anthropic", "litellm_money"),
 }
 
 
