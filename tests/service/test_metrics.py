@@ -139,7 +139,8 @@ USE_EVERYTHING = [
     "pool.engine([types.SimpleNamespace(**state)])",
     "pool.lateness.observe(0.01); pool.queue_wait.observe(0.1); pool.recovered.inc(); pool.batch_max.set(8)",
     "pool.generated(100, now=1000.0); pool.generated(200, now=1000.5); pool.generated(0, now=1002.0)",
-    "metrics.queue_depth('spark', 7); metrics.queue_position('spark', 3); metrics.frame_fenced(); metrics.redis_error()",
+    "metrics.queue_depth('spark', 7); metrics.queue_position('spark', 3)",
+    "metrics.frame_fenced(); metrics.redis_error()",
 ]
 
 
