@@ -44,26 +44,16 @@ _WORDS: Mapping[str, Words] = {"openai": openai_limits, "anthropic": anthropic_l
 
 
 class Metered:
-    """What is held for one request; nothing, if nothing is counted. `rooms` by kind."""
+    """What is held for one request; nothing, if nothing is counted. `headers` are what an answer says of limits."""
 
-    def __init__(
-        self, meter: "Meter", account: str, job: str, dialect: str, fast: bool, rooms: Mapping[str, Room], held: bool
-    ) -> None:
+    def __init__(self, meter: "Meter", account: str, job: str, headers: Mapping[str, str], held: bool) -> None:
         self.account = account
         self.job = job
+        self.headers = headers
+        self.held = held
         self.generated = 0  # tokens, of which `told` have been
         self.told = 0
         self._meter = meter
-        self._rooms = rooms
-        self.held = held
-        self._headers = _WORDS[dialect].headers(rooms, time.time(), fast)
-        if held and "output_tokens" in rooms:
-            meter.running.add(self)
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """What an answer says of limits."""
-        return self._headers
 
     async def settle(self, usage: Usage | None, cost: int) -> None:
         """The request has ended; None: without anything that is charged."""
@@ -88,6 +78,7 @@ class Meter:
         self.running: set[Metered] = set()
         self._plans = plans
         self._default = chosen(plans, plan)
+        self._full: dict[tuple[str, str, str, str], tuple[int, Mapping[str, str]]] = {}  # headers, by second
 
     async def run(self) -> None:
         """Charge output as it is generated, for as long as it runs."""
@@ -116,16 +107,12 @@ class Meter:
         Raises RateLimited, Contended, QuotaExceeded, Unavailable.
         """
         plan = self._plans.get(account.plan, self._default)
-        draws = _draws(account, plan, offer, job)
-        fast = offer.limits != default.limits and dialect == "anthropic"
-        if fast:
-            draws |= {f"{_STANDARD}{kind}": draw for kind, draw in _looks(plan, default).items()}
-            draws |= {"requests": _requests(plan, default)} if plan.of(default.limits).requests is not None else {}
+        if not plan.counted and not account.limited:
+            return Metered(self, account.id, job.id, self._untouched(plan, offer, default, dialect), held=False)
+        fast = _fast(offer, default, dialect)
+        draws = _draws(account, plan, offer, default, job, fast)
         counted = {kind: draw for kind, draw in draws.items() if plan.counted or kind.startswith("all_")}
-        rooms = {kind: Room(draw.bucket, draw.capacity, draw.capacity, draw.amount) for kind, draw in draws.items()}
-        bounded = account.parallel is not None or account.budget is not None
-        if not counted and not bounded:
-            return Metered(self, account.id, job.id, dialect, fast, rooms, held=False)
+        rooms = _full(draws)
         way = Way(tuple(counted.values()), _reserve(offer, job) if account.budget is not None else 0)
         held = await self.limits.hold(
             account.id, job.id, [way], parallel=account.parallel, budget=account.budget, period=account.period
@@ -133,33 +120,54 @@ class Meter:
         rooms |= dict(zip(counted, held.rooms, strict=True))
         if held.way is None:
             raise _refusal(account, offer, dialect, fast, rooms, held)
-        return Metered(self, account.id, job.id, dialect, fast, rooms, held=True)
+        metered = Metered(self, account.id, job.id, _WORDS[dialect].headers(rooms, time.time(), fast), held=True)
+        if "output_tokens" in rooms:
+            self.running.add(metered)
+        return metered
+
+    def _untouched(self, plan: Plan, offer: Offer, default: Offer, dialect: str) -> Mapping[str, str]:
+        """Headers of a plan that is not counted: all that it would give is left."""
+        which, now = (plan.name, offer.limits, default.limits, dialect), time.time()
+        second, headers = self._full.get(which, (0, {}))
+        if second != int(now):
+            fast = _fast(offer, default, dialect)
+            nobody = Job(id="", gateway="", pool="", model="", tier="")
+            rooms = _full(_draws(Account(), plan, offer, default, nobody, fast))
+            headers = _WORDS[dialect].headers(rooms, now, fast)
+            self._full[which] = (int(now), headers)
+        return headers
 
 
-def _draws(account: Account, plan: Plan, offer: Offer, job: Job) -> dict[str, Draw]:
-    """By kind. Of output that is charged as it comes, nothing is drawn beforehand."""
+def _fast(offer: Offer, default: Offer, dialect: str) -> bool:
+    """Whether its limits are told beside those of the default speed."""
+    return offer.limits != default.limits and dialect == "anthropic"
+
+
+def _full(draws: Mapping[str, Draw]) -> dict[str, Room]:
+    return {kind: Room(draw.bucket, draw.capacity, draw.capacity, draw.amount) for kind, draw in draws.items()}
+
+
+def _draws(account: Account, plan: Plan, offer: Offer, default: Offer, job: Job, fast: bool) -> dict[str, Draw]:
+    """By kind. Of output that is charged as it comes, nothing is drawn beforehand.
+
+    What is `fast` is counted among the requests of the default speed, whose tokens are only looked at.
+    """
     allowed = plan.of(offer.limits)
     expected = job.prompt_tokens + job.choices * (job.max_tokens or TYPICAL_OUTPUT)
     amounts = {"requests": 1, "tokens": expected, "input_tokens": job.prompt_tokens, "output_tokens": 0}
     limits = {kind: (f"{offer.limits}:{kind}", getattr(allowed, kind)) for kind in amounts}
     limits |= {"all_requests": ("all:requests", account.requests), "all_tokens": ("all:tokens", account.tokens)}
+    if fast:
+        usual = plan.of(default.limits)
+        amounts |= {f"{_STANDARD}{kind}": -1 for kind in ("input_tokens", "output_tokens")}
+        limits["requests"] = (f"{default.limits}:requests", usual.requests)
+        limits[f"{_STANDARD}input_tokens"] = (f"{default.limits}:input_tokens", usual.input_tokens)
+        limits[f"{_STANDARD}output_tokens"] = (f"{default.limits}:output_tokens", usual.output_tokens)
     return {
         kind: Draw(bucket, capacity, amounts[kind.removeprefix("all_")])
         for kind, (bucket, capacity) in limits.items()
         if capacity is not None
     }
-
-
-def _looks(plan: Plan, offer: Offer) -> dict[str, Draw]:
-    """What is left for the default speed, of which nothing is drawn."""
-    allowed = plan.of(offer.limits)
-    limits = {kind: getattr(allowed, kind) for kind in ("input_tokens", "output_tokens")}
-    return {kind: Draw(f"{offer.limits}:{kind}", limit, -1) for kind, limit in limits.items() if limit is not None}
-
-
-def _requests(plan: Plan, default: Offer) -> Draw:
-    """Requests are counted alike at either speed."""
-    return Draw(f"{default.limits}:requests", plan.of(default.limits).requests or 0, 1)
 
 
 def _reserve(offer: Offer, job: Job) -> int:

@@ -40,6 +40,11 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     weight: float = 1.0
     blocked: bool = False
 
+    @property
+    def limited(self) -> bool:
+        """It has limits of its own, beside those of its plan."""
+        return any(limit is not None for limit in (self.requests, self.tokens, self.parallel, self.budget))
+
     def check(self, offer: Offer) -> None:
         """Raises ModelNotFound, Forbidden: not for this account."""
         if self.models and offer.model not in self.models:
