@@ -82,7 +82,7 @@ def up(environ: Mapping[str, str], gateways: int, follow_parent: bool) -> None:
         if ready:
             serves.set()
             out.print(f"ready in {time.monotonic() - began:.1f} s")
-            welcome(out, service.catalog, service.base_url)
+            welcome(out, service.catalog, service.base_url, service.settings.keys_wanted)
             stack.keep_running(lambda report: err.print(Text(report)))
         err.print("stopping; once more ends the streams that are still open")
     err.print("stopped")

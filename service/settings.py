@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from service.errors import FastmodeError
+from service.hosts import loopback
 
 JOURNAL_MAX = 100_000
 _WORDS = {"auth": ("auto", "required", "open"), "admin_from": ("loopback", "anywhere")}
@@ -78,6 +79,11 @@ class Settings:
     attempts_max: int = 3  # claims of one job before it is set aside as one that kills its workers
     flush_every: float = 0.010  # coalescing of tokens that are neither a first nor a last
     lateness_max: float = 0.250  # mean lateness of events at which the emulator admits that it cannot keep up
+
+    @property
+    def keys_wanted(self) -> bool:
+        """Whether a key is wanted even while there is none."""
+        return self.auth == "required" or (self.auth == "auto" and not loopback(self.host))
 
     def __post_init__(self) -> None:
         if not _names_a_server(self.redis_url):

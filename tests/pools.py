@@ -32,7 +32,7 @@ READER = Pool(name="reader", prefill=100)
 
 # s; what takes a minute by default, and has to be waited for in a test
 STALL_MAX = 2.0
-LEASE, REPLY_TTL, GRACE, DRAIN_DELAY = 0.8, 2.0, 2.0, 0.5
+LEASE, REPLY_TTL, GRACE, DRAIN_DELAY = 0.8, 4.0, 2.0, 0.5
 IMPATIENT = {
     "FASTMODE_LEASE": str(LEASE),
     "FASTMODE_REPLY_TTL": str(REPLY_TTL),

@@ -34,10 +34,11 @@ for chunk in stream:
     print(chunk.choices[0].delta.content or "", end="", flush=True)"""
 
 
-def welcome(out: Console, catalog: Catalog, base_url: str) -> None:
+def welcome(out: Console, catalog: Catalog, base_url: str, keys_wanted: bool) -> None:
     """Where the service is, what it sells, and two ways to ask it."""
+    key = "make a key: fastmode keys create NAME" if keys_wanted else "any API key will do"
     offered = rows(catalog)
-    out.print(f"\n[bold]{base_url}[/bold] serves the APIs of OpenAI and Anthropic; any API key will do\n")
+    out.print(f"\n[bold]{base_url}[/bold] serves the APIs of OpenAI and Anthropic; {key}\n")
     out.print(_tiers(catalog, offered))
     out.print(_models(catalog, offered))
     out.print("tok/s is derived from hardware, model and batch: one request beside the pool's ambient load.")

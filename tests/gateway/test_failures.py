@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from calls import Call, post
 from evidence import Samples, clean, gauges, idle, scrape, until
 from fleet import Fleet, ended, freeze, kill, thaw
+from pools import LEASE
 from redis.asyncio import Redis
 
 from service.connection import connect
@@ -98,7 +99,7 @@ async def test_streams_go_on_after_redis_was_frozen_and_new_requests_are_refused
         print(f"refused after {', '.join(f'{seconds:.2f}' for seconds in refused)} s")
         assert refused[-1] < 0.9, "once it is known, nobody has to wait"
         await until(lambda: is_unready(fleet), "the gateway is not ready")
-        await asyncio.sleep(2.5)  # longer than a lease, and than a gateway counts as alive
+        await asyncio.sleep(2.5 * LEASE)  # and it has taken a second to be refused: less than replies are kept for
         thaw(fleet.store())
         await asyncio.gather(*(call.rest(each) for call, each in zip(calls, heard, strict=True)))
     said = fleet.said[lines:]
