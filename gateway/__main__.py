@@ -23,6 +23,7 @@ from service import memory, metrics, profiles, settings, tiers, tokenizer
 from service.book import Book
 from service.connection import Client, UnfitRedis, connect, verify
 from service.errors import FastmodeError, Unavailable
+from service.growth import Growth
 from service.keys import Keys
 from service.ledger import Ledger
 from service.limits import Limits
@@ -69,7 +70,7 @@ async def _serve(configuration: Settings) -> None:
     inbox = Inbox(upkeep, blocking, name, configuration.reply_ttl)
     relay = Relay(configuration, inbox, queues)
     limits = Limits(redis)
-    meter = Meter(limits, catalog.plans, configuration.plan)
+    meter = Meter(limits, Growth(upkeep), catalog.plans, configuration.plan)
     admission = Admission(configuration, profile, name, meter)
     stored = Stored(redis, configuration.stored_ttl, configuration.stored_bytes_max)
     backgrounds = Backgrounds(stored)

@@ -75,6 +75,7 @@ class Ticket:
     bounds: Bounds
     metered: Metered
     others: tuple[Offer, ...] = ()  # what else it may be served as
+    growing: bool = False  # its account's use of the tier, too fast: it found less room than others
 
 
 class Admission:
@@ -117,15 +118,14 @@ class Admission:
         job = self._job(ask, offer, prompt_tokens, left, blocks, name)
         if blocks and pool.prefix_cache is not None:
             job = replace(job, keep=_kept(ask, self._catalog.models[offer.model], prompt_tokens, pool.prefix_cache))
+        growing = self._meter.growing(ask.account, offer)
         bounds = Bounds(
-            min(pool.queue_max, offer.overflow.waiting or pool.queue_max),
-            self._settings.queue_bytes_max,
-            pool.queue_wait_max,
+            offer.overflow.room(pool.queue_max, growing), self._settings.queue_bytes_max, pool.queue_wait_max
         )
         served = self._catalog.models[offer.model]
         metered = await self._meter.take(ask.account, offer, served.offers[served.default_tier], job, ask.dialect)
         requested = ask.speed or ask.service_tier or "auto"
-        return Ticket(job, offer, pool, requested, _fingerprint(offer, pool), bounds, metered, others)
+        return Ticket(job, offer, pool, requested, _fingerprint(offer, pool), bounds, metered, others, growing)
 
     def _resolve(self, ask: Ask) -> Offer:
         if ask.dialect == "anthropic":

@@ -109,7 +109,7 @@ class Desk:
                 return exchange
             if not ticket.others:
                 assert exchange.error is not None
-                exchange.error = resolution.no_room(ticket.offer, ask.dialect, exchange.error)
+                exchange.error = resolution.no_room(ticket.offer, ask.dialect, exchange.error, ticket.growing)
                 return exchange
             exchange.withdraw()
             ticket = await self.admission.instead(ask, ticket)

@@ -15,6 +15,7 @@ from typing import Protocol
 from service import pricing
 from service.accounts import Account
 from service.errors import Contended, QuotaExceeded, RateLimited, ServiceError, Unavailable
+from service.growth import Growth
 from service.limits import Limits
 from service.messages import Job, Usage
 from service.plans import Plan, chosen
@@ -46,8 +47,11 @@ _WORDS: Mapping[str, Words] = {"openai": openai_limits, "anthropic": anthropic_l
 class Metered:
     """What is held for one request; nothing, if nothing is counted. `headers` are what an answer says of limits."""
 
-    def __init__(self, meter: "Meter", account: str, job: str, headers: Mapping[str, str], held: bool) -> None:
+    def __init__(
+        self, meter: "Meter", account: str, offer: Offer, job: str, headers: Mapping[str, str], held: bool
+    ) -> None:
         self.account = account
+        self.offer = offer
         self.job = job
         self.headers = headers
         self.held = held
@@ -57,6 +61,8 @@ class Metered:
 
     async def settle(self, usage: Usage | None, cost: int) -> None:
         """The request has ended; None: without anything that is charged."""
+        if usage is not None and self.offer.overflow.ramp is not None:
+            self._meter.growth.count(self.account, self.offer.tier, usage.prompt + usage.completion)
         if not self.held:
             return
         self.held = False
@@ -73,21 +79,29 @@ class Meter:
     `plan` names that of accounts that have none. Raises CatalogError: there is no such plan.
     """
 
-    def __init__(self, limits: Limits, plans: Mapping[str, Plan], plan: str) -> None:
+    def __init__(self, limits: Limits, growth: Growth, plans: Mapping[str, Plan], plan: str) -> None:
         self.limits = limits
+        self.growth = growth
         self.running: set[Metered] = set()
         self._plans = plans
         self._default = chosen(plans, plan)
         self._full: dict[tuple[str, str, str, str], tuple[int, Mapping[str, str]]] = {}  # headers, by second
 
     async def run(self) -> None:
-        """Charge output as it is generated, for as long as it runs."""
+        """Charge output as it is generated, and tell what was used, for as long as it runs."""
         while True:
             await asyncio.sleep(TELL_EVERY)
             for metered in [each for each in self.running if each.generated > each.told]:
                 metered.told = metered.generated
                 with suppress(Unavailable):
                     await self.limits.used(metered.account, metered.job, {"output_tokens": metered.told})
+            with suppress(Unavailable):
+                await self.growth.tell()
+
+    def growing(self, account: Account, offer: Offer) -> bool:
+        """Whether its use of that tier grows faster than the tier is ready for."""
+        ramp = offer.overflow.ramp
+        return ramp is not None and self.growth.too_fast(account.id, offer.tier, ramp)
 
     async def count(self, account: Account, dialect: str) -> None:
         """A request to count tokens, which has a limit of its own. Raises RateLimited, Unavailable."""
@@ -108,7 +122,7 @@ class Meter:
         """
         plan = self._plans.get(account.plan, self._default)
         if not plan.counted and not account.limited:
-            return Metered(self, account.id, job.id, self._untouched(plan, offer, default, dialect), held=False)
+            return Metered(self, account.id, offer, job.id, self._untouched(plan, offer, default, dialect), held=False)
         fast = _fast(offer, default, dialect)
         draws = _draws(account, plan, offer, default, job, fast)
         counted = {kind: draw for kind, draw in draws.items() if plan.counted or kind.startswith("all_")}
@@ -120,7 +134,8 @@ class Meter:
         rooms |= dict(zip(counted, held.rooms, strict=True))
         if held.way is None:
             raise _refusal(account, offer, dialect, fast, rooms, held)
-        metered = Metered(self, account.id, job.id, _WORDS[dialect].headers(rooms, time.time(), fast), held=True)
+        told = _WORDS[dialect].headers(rooms, time.time(), fast)
+        metered = Metered(self, account.id, offer, job.id, told, held=True)
         if "output_tokens" in rooms:
             self.running.add(metered)
         return metered

@@ -8,7 +8,7 @@
 from dataclasses import replace
 
 from service.accounts import Account
-from service.errors import Contended, InvalidRequest, ServiceError, Unavailable
+from service.errors import Contended, InvalidRequest, RateLimited, ServiceError, Unavailable
 from service.overflow import QUEUE
 from service.profiles import Profile
 from service.tiers import Offer, find
@@ -53,10 +53,16 @@ def others(profile: Profile, offer: Offer) -> tuple[Offer, ...]:
     return ()
 
 
-def no_room(offer: Offer, dialect: str, refusal: ServiceError) -> ServiceError:
-    """What a request is told for which there is no room anywhere: of a tier that refuses, in its dialect's words."""
+def no_room(offer: Offer, dialect: str, refusal: ServiceError, growing: bool) -> ServiceError:
+    """What a request is told for which there is no room anywhere: of a tier that refuses, in its dialect's words.
+
+    `growing`: there might have been, had its account's use not grown so fast.
+    """
     if offer.overflow.policy != "reject":
         return refusal
+    if dialect == "anthropic" and growing:
+        words = "Your use of this speed grows faster than its limit on acceleration allows. Please try again later."
+        return RateLimited(words, code="ramp_limit_exceeded", reason="ramp", retry_after=refusal.retry_after)
     if dialect == "anthropic":
         return Unavailable("Overloaded", reason=refusal.reason, retry_after=refusal.retry_after)
     words = "Resource Unavailable: there is no capacity for this tier at the moment. You will not be charged."

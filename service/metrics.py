@@ -32,6 +32,7 @@ REASONS = frozenset(
         "parallel",
         "queue_deadline",
         "queue_full",
+        "ramp",
         "rate_limit",
         "redis",
         *Failure,

@@ -70,6 +70,7 @@ SHELVES = (
         "connection",
         "keys",
         "limits",
+        "growth",
         "ledger",
         "book",
         "queue",

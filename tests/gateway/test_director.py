@@ -13,11 +13,12 @@ from service import profiles, tiers
 from service.accounts import Account
 from service.connection import connect
 from service.errors import RulesError
+from service.growth import Growth
 from service.limits import Limits
 from service.messages import Turn
 from service.settings import Settings
 
-NOWHERE = Limits(connect("redis://127.0.0.1:1", 1))  # a plan that is not counted asks nobody
+NOWHERE = connect("redis://127.0.0.1:1", 1)  # a plan that is not counted asks nobody
 PROFILE = profiles.load("2026-11", tiers.load())
 ALWAYS_CUT = {"faults": {"fast": {"cut@9": 1}}}
 
@@ -32,7 +33,7 @@ class Stage:
             Settings(),
             PROFILE,
             "gateway",
-            Meter(Limits(connect("redis://127.0.0.1:1", 1)), PROFILE.catalog.plans, "open"),
+            Meter(Limits(NOWHERE), Growth(NOWHERE), PROFILE.catalog.plans, "open"),
         )
 
     async def ask(self, *texts: str, headers: Mapping[str, str] = {}, account: str = "") -> Direction:

@@ -1,5 +1,6 @@
 """A tier without room: what each policy makes of a request, as the official clients meet it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -13,9 +14,11 @@ from calls import post
 from evidence import depth, idle, scrape, until
 from openai import AsyncOpenAI
 from openai import DefaultAsyncHttpxClient as OpenAIHttp
+from openai.types.chat import ChatCompletion
 from pools import NARROW, SWIFT, catalog
 
 from fastmode.up import Service
+from service.connection import connect
 
 MESSAGES: Any = [{"role": "user", "content": "Hello"}]
 LONG = 20_000  # tokens; takes longer than any test here
@@ -24,7 +27,9 @@ OFFERS = """
 pool = "narrow"
 reported_as = "priority"
 price = { input = 10, cached_input = 1, output = 20 }
-overflow = { policy = "reject", waiting = 1 }
+overflow.policy = "reject"
+overflow.waiting = 1
+overflow.ramp = { tokens_per_minute = 50, growth = 0.5, within_s = 900, waiting = 0 }
 
 [models.swift.offers.fast]
 pool = "narrow"
@@ -43,6 +48,14 @@ pool = "narrow"
 reported_as = "ultrafast"
 price = { input = 6, cached_input = 0.6, output = 12 }
 overflow = { policy = "spill", pool = "swift", waiting = 1 }
+
+[models.swift.offers.spark]
+pool = "narrow"
+reported_as = "spark"
+price = { input = 6, cached_input = 0.6, output = 12 }
+overflow.policy = "downgrade"
+overflow.waiting = 3
+overflow.ramp = { tokens_per_minute = 50, growth = 0.5, within_s = 900, waiting = 1 }
 """
 
 
@@ -159,3 +172,62 @@ async def test_a_tier_that_queues_refuses_when_its_queue_is_full(
         with pytest.raises(openai.RateLimitError) as refused:
             await chat(clients[0], "default", model="narrow")
         assert refused.value.code == "rate_limit_exceeded"
+
+
+async def test_who_grows_too_fast_is_served_as_default_while_the_pool_is_short(
+    service: Service, clients: tuple[AsyncOpenAI, AsyncAnthropic]
+) -> None:
+    eager = clients[0].with_options(api_key="eager")
+    assert await generate(eager, 60) == "spark"
+    await until(lambda: grown(service), "its use is known")
+    assert await generate(eager, 1) == "spark", "with room, growth is no matter"
+    async with post(service.base_url, "narrow", LONG) as running:
+        await running.pieces(1)
+        async with post(service.base_url, "narrow", LONG):
+            await until(lambda: depth(service, "narrow", 1), "one waits")
+            assert (await chat(eager, "spark"))[0] == "default"
+            async with asyncio.timeout(20), asyncio.TaskGroup() as others:
+                calm = others.create_task(chat(clients[0].with_options(api_key="calm"), "spark"))
+                await until(lambda: depth(service, "narrow", 2), "who does not grow waits for the tier itself")
+                calm.cancel()
+    await until(lambda: idle(service), "all gauges are zero")
+
+
+async def test_anthropics_fast_mode_tells_that_growth_is_too_fast(
+    service: Service, clients: tuple[AsyncOpenAI, AsyncAnthropic]
+) -> None:
+    eager = clients[1].with_options(api_key="hasty")
+    asked: Any = {"model": "narrow", "messages": MESSAGES, "max_tokens": 8, "extra_body": {"speed": "fast"}}
+
+    refusals: list[anthropic.RateLimitError] = []
+
+    async def refused() -> bool:
+        try:
+            await eager.messages.create(**asked)
+        except anthropic.RateLimitError as error:
+            refusals.append(error)
+        return bool(refusals)
+
+    await until(refused, "its use has grown, and is known")
+    body: Any = refusals[0].body
+    assert body["error"]["details"] == {"error_code": "ramp_limit_exceeded"}
+    assert int(refusals[0].response.headers["retry-after"]) >= 1
+    assert refusals[0].response.headers["x-fastmode-reason"] == "ramp"
+
+
+async def generate(client: AsyncOpenAI, tokens: int) -> str | None:
+    """The tier that has served an answer of so many tokens."""
+    answer: ChatCompletion = await client.chat.completions.create(
+        model="swift",
+        messages=MESSAGES,
+        max_tokens=tokens,
+        service_tier="spark",  # type: ignore[call-overload]
+        extra_body={"ignore_eos": True},
+    )
+    return answer.service_tier
+
+
+async def grown(service: Service) -> bool:
+    """The gateway has told what was used, and so it has learned it."""
+    async with connect(service.stack.redis_url, timeout=5) as redis:
+        return [key async for key in redis.scan_iter("fm:{a:*}:growth")] != []
