@@ -177,7 +177,10 @@ class Pair:
             seen = getattr(snapshot, what)
             assert seen == number, f"{what} is {seen}, by steps {number}"
         for blocks in {oracle.full_blocks(request) for request in oracle.requests.values()}:
-            found, present = self.engine.cached(blocks), self.workload.limits.block * len(oracle.present(blocks))
+            found, present = (
+                self.engine.cached(blocks),
+                self.workload.limits.block * len(oracle.present(blocks, oracle.now)),
+            )
             assert found == present, f"{found} tokens of a prompt are cached, by steps {present}"
         for band in range(3):
             assert self.engine.yielding(band) == len(oracle.who_may_yield(band)), "as many would make way"

@@ -6,12 +6,15 @@ engine must agree with it. Only the table of speculative draws is the engine's o
 - `order`: who arrives sooner goes first; each band below the first counts as arriving `aging` seconds later.
 - Waiting and running, prefill and being pre-empted go by that order.
 - A block of a prompt is in use by the sequences that name it, or idle in the order in which blocks fell idle.
+- Who uses a block wants it kept for some time; a block that has been idle for longer than any of its users wanted since
+  it was last computed is not found.
 - What holds at a step's beginning holds for the whole step.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from math import inf
 
 from oracle_conditions import PlainConditions
 
@@ -67,6 +70,8 @@ class StepwiseReplica:
         self.running: list[Request] = []
         self.chunks: dict[str, int] = {}
         self.idle: list[int] = []  # blocks nobody uses, the least recently used first
+        self.wanted: dict[int, list[float]] = {}  # seconds for which the users of a block wanted it kept
+        self.last_use: dict[int, float] = {}  # of the blocks that are idle
         self.ambient = conditions.sequences(0.0)  # other people's sequences
         self.draws = Bursts(step.emission)
         self.added = 0
@@ -94,7 +99,7 @@ class StepwiseReplica:
     def cancel(self, name: str) -> None:
         request = self.requests.pop(name, None)
         if request in self.running:
-            self.leave(request)
+            self.leave(request, self.now)
         for place in (self.coming, self.waiting):
             if request in place:
                 place.remove(request)
@@ -139,7 +144,7 @@ class StepwiseReplica:
             if request.sequence.id in self.chunks:
                 request.computed += self.chunks[request.sequence.id]
                 if not request.to_compute:
-                    self.publish(request)
+                    self.publish(request, time)
                     request.tokens += 1
                     request.decodes = True
                     request.last = time
@@ -149,24 +154,40 @@ class StepwiseReplica:
         for request in list(self.running):
             if request.tokens == request.sequence.output:
                 request.finished = True
-                self.leave(request)
+                self.leave(request, time)
 
     def draw(self, request: Request) -> int:
         place = self.draws.place(request.sequence.seed) + request.drawn
         return self.draws.outcomes[place % len(self.draws.outcomes)]
 
-    def publish(self, request: Request) -> None:
+    def publish(self, request: Request, time: float) -> None:
         """Its prompt is computed: all its full blocks are everybody's, and no longer its own."""
         blocks = self.full_blocks(request)
+        for number in range(len(request.uses), len(blocks)):
+            if blocks[number] not in in_use(self.running) and not self.found_idle(blocks[number], time):
+                self.wanted[blocks[number]] = []
+            self.wanted[blocks[number]].append(self.wants(request, number))
         request.own -= self.limits.block * (len(blocks) - len(request.uses))
         request.uses = blocks
         self.idle = [block for block in self.idle if block not in blocks]
 
-    def leave(self, request: Request) -> None:
+    def wants(self, request: Request, number: int) -> float:
+        """For how many seconds it wants its block of that number kept."""
+        for tokens, seconds in request.sequence.keep:
+            if (number + 1) * self.limits.block <= tokens:
+                return seconds
+        return request.sequence.keep[-1][1] if request.sequence.keep else inf
+
+    def found_idle(self, block: int, time: float) -> bool:
+        return block in self.idle and time <= self.last_use[block] + max(self.wanted[block])
+
+    def leave(self, request: Request, time: float) -> None:
         self.running.remove(request)
         self.chunks.pop(request.sequence.id, None)
         used = in_use(self.running)
-        self.idle += [block for block in reversed(request.uses) if block not in used]
+        fallen = [block for block in reversed(request.uses) if block not in used]
+        self.idle += fallen
+        self.last_use.update(dict.fromkeys(fallen, time))
         request.uses = ()
 
     # ---- a step begins
@@ -178,13 +199,13 @@ class StepwiseReplica:
         self.waiting.sort(key=order)
         if self.held(self.running, ahead=1) > self.share():
             while self.held(self.running, ahead=1) > self.share():
-                self.preempt(max(self.running, key=order))
+                self.preempt(max(self.running, key=order), time)
         else:
-            while self.waiting and (leavers := self.who_makes_way(self.waiting[0])) is not None:
+            while self.waiting and (leavers := self.who_makes_way(self.waiting[0], time)) is not None:
                 head = self.waiting.pop(0)
                 for request in leavers:
-                    self.preempt(request)
-                self.admit(head)
+                    self.preempt(request, time)
+                self.admit(head, time)
         self.cut_chunks()
         while self.held(self.running, ahead=1) + self.held_idle() > self.share():
             self.idle.pop(0)
@@ -192,11 +213,11 @@ class StepwiseReplica:
     def share(self) -> float:
         return self.step.kv_capacity - self.ambient * self.conditions.ambient.context
 
-    def who_makes_way(self, head: Request) -> list[Request] | None:
+    def who_makes_way(self, head: Request, time: float) -> list[Request] | None:
         """Nobody if `head` fits as it is; else the fewest who may be asked to leave for it; None if that is no use."""
         candidates = [other for other in self.who_may_yield(head.sequence.band) if other.order > head.order]
         for count in range(len(candidates) + 1):
-            if self.fits(head, [other for other in self.running if other not in candidates[:count]]):
+            if self.fits(head, [other for other in self.running if other not in candidates[:count]], time):
                 return candidates[:count]
         return None
 
@@ -205,22 +226,22 @@ class StepwiseReplica:
         last_first = sorted(self.running, key=order, reverse=True)
         return [request for request in last_first if request.sequence.band > band and request.tokens == 0]
 
-    def fits(self, head: Request, others: list[Request]) -> bool:
+    def fits(self, head: Request, others: list[Request], time: float) -> bool:
         """Whether `head` has a slot, and room beside what `others` hold after the next step."""
-        hit = self.hit(head)
+        hit = self.hit(head, time)
         woken = [block for block in hit if block not in in_use(others)]
         need = room(head) - self.limits.block * len(hit) + self.limits.block * len(woken)
         slots = int(self.limits.max_batch - self.ambient)
         return len(others) < slots and self.held(others, ahead=1, more=need) <= self.share()
 
-    def hit(self, request: Request) -> tuple[int, ...]:
+    def hit(self, request: Request, time: float) -> tuple[int, ...]:
         """The leading blocks it need not compute. Its last token it has to."""
-        found = self.present(self.full_blocks(request)[: self.blocks_asked(request)])
+        found = self.present(self.full_blocks(request)[: self.blocks_asked(request)], time)
         return found if len(found) * self.limits.block >= self.limits.cached_min else ()
 
-    def present(self, blocks: tuple[int, ...]) -> tuple[int, ...]:
+    def present(self, blocks: tuple[int, ...], time: float) -> tuple[int, ...]:
         """Those at the beginning of `blocks` that are in the cache."""
-        cache = in_use(self.running).union(self.idle)
+        cache = in_use(self.running).union(block for block in self.idle if self.found_idle(block, time))
         return tuple(takewhile(cache.__contains__, blocks))
 
     def blocks_asked(self, request: Request) -> int:
@@ -235,8 +256,10 @@ class StepwiseReplica:
             return ()
         return request.sequence.blocks[: request.sequence.prompt // self.limits.block]
 
-    def admit(self, request: Request) -> None:
-        hit = self.hit(request)
+    def admit(self, request: Request, time: float) -> None:
+        hit = self.hit(request, time)
+        for number, block in enumerate(hit):
+            self.wanted[block].append(self.wants(request, number))
         found = self.limits.block * len(hit)
         self.prefix_asked += self.limits.block * self.blocks_asked(request)
         self.prefix_hit += found
@@ -250,8 +273,8 @@ class StepwiseReplica:
         request.decodes = False
         self.running.append(request)
 
-    def preempt(self, request: Request) -> None:
-        self.leave(request)
+    def preempt(self, request: Request, time: float) -> None:
+        self.leave(request, time)
         self.waiting.append(request)
         self.waiting.sort(key=order)
         self.preemptions += 1

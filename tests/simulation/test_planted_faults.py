@@ -13,7 +13,7 @@ from workers.engine import Conditions, Ending, Engine, Sequence, conditions, eng
 from workers.engine.attention import Attention
 from workers.engine.decoding import Decoding
 from workers.engine.kv_cache import KVCache
-from workers.engine.prefix_cache import PrefixCache
+from workers.engine.prefix_cache import Lives, PrefixCache
 from workers.engine.scheduler import Scheduler
 from workers.engine.sequence import Place, State
 from workers.engine.speculation import Bursts
@@ -90,9 +90,9 @@ def the_first_in_order_is_preempted(patch: pytest.MonkeyPatch) -> None:
 def the_preempted_loses_its_turn(patch: pytest.MonkeyPatch) -> None:
     preempt = Scheduler._preempt
 
-    def again(self: Scheduler, state: State, step: int) -> None:
+    def again(self: Scheduler, state: State, step: int, time: float) -> None:
         state.key += 1.0
-        preempt(self, state, step)
+        preempt(self, state, step, time)
 
     cease = Scheduler._cease_computing
 
@@ -108,9 +108,9 @@ def the_preempted_loses_its_turn(patch: pytest.MonkeyPatch) -> None:
 def the_preempted_keeps_what_it_had_computed(patch: pytest.MonkeyPatch) -> None:
     leave = Scheduler.leave
 
-    def keep(self: Scheduler, state: State, step: int) -> None:
+    def keep(self: Scheduler, state: State, step: int, time: float) -> None:
         computed = state.computed
-        leave(self, state, step)
+        leave(self, state, step, time)
         state.computed = min(computed, state.context - 2)
 
     patch.setattr(Scheduler, "leave", keep)
@@ -130,9 +130,9 @@ def the_preempted_draws_from_the_beginning(patch: pytest.MonkeyPatch) -> None:
 def somebody_is_admitted_at_a_preemption(patch: pytest.MonkeyPatch) -> None:
     make_room = Scheduler.make_room
 
-    def and_admit(self: Scheduler, step: int) -> list[State]:
-        decoded = make_room(self, step)
-        self.admit(step)
+    def and_admit(self: Scheduler, step: int, time: float) -> list[State]:
+        decoded = make_room(self, step, time)
+        self.admit(step, time)
         return decoded
 
     patch.setattr(Scheduler, "make_room", and_admit)
@@ -146,9 +146,9 @@ def nobody_is_admitted_after_a_preemption(patch: pytest.MonkeyPatch) -> None:
 def a_cancelled_sequence_keeps_its_room(patch: pytest.MonkeyPatch) -> None:
     cancel = Scheduler.cancel
 
-    def keep(self: Scheduler, state: State, step: int) -> None:
+    def keep(self: Scheduler, state: State, step: int, time: float) -> None:
         held = state.place in (Place.COMPUTING, Place.DECODING)
-        cancel(self, state, step)
+        cancel(self, state, step, time)
         if held:
             self._kv.reserved += state.context
 
@@ -224,7 +224,7 @@ def age_counts_for_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_makes_way(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Scheduler, "_make_way", lambda self, head, hit, step: False)
+    patch.setattr(Scheduler, "_make_way", lambda self, head, hit, step, time: False)
 
 
 def those_make_way_whom_it_does_not_help(patch: pytest.MonkeyPatch) -> None:
@@ -239,13 +239,13 @@ def those_make_way_whom_it_does_not_help(patch: pytest.MonkeyPatch) -> None:
 def those_make_way_who_have_begun(patch: pytest.MonkeyPatch) -> None:
     """One that was pre-empted and computes its context again has its first token already."""
 
-    def make_way(self: Scheduler, head: tuple[float, int, State], hit: int, step: int) -> bool:
+    def make_way(self: Scheduler, head: tuple[float, int, State], hit: int, step: int, time: float) -> bool:
         band = head[2].sequence.band
         able = [o[2] for o in reversed(self.computing) if o[2].sequence.band > band and o > head]
         for count in range(1, len(able) + 1):
             if self._would_fit(head[2], hit, step, able[:count]):
                 for state in able[:count]:
-                    self._preempt(state, step)
+                    self._preempt(state, step, time)
                 return True
         return False
 
@@ -263,16 +263,16 @@ def a_better_band_does_not_wait_for_the_head(patch: pytest.MonkeyPatch) -> None:
 def the_whole_of_a_prompt_is_found(patch: pytest.MonkeyPatch) -> None:
     """No token is left to compute."""
 
-    def hit(self: Scheduler, state: State) -> int:
-        found = self._kv.prefixes.hit(state.blocks, len(state.blocks))
+    def hit(self: Scheduler, state: State, time: float) -> int:
+        found = self._kv.prefixes.hit(state.blocks, len(state.blocks), time)
         return found if found * self._kv.block >= self._cached_min else 0
 
     patch.setattr(Scheduler, "_hit", hit)
 
 
 def a_short_beginning_counts(patch: pytest.MonkeyPatch) -> None:
-    def hit(self: Scheduler, state: State) -> int:
-        return self._kv.prefixes.hit(state.blocks, (state.context - 2) // self._kv.block)
+    def hit(self: Scheduler, state: State, time: float) -> int:
+        return self._kv.prefixes.hit(state.blocks, (state.context - 2) // self._kv.block, time)
 
     patch.setattr(Scheduler, "_hit", hit)
 
@@ -289,8 +289,8 @@ def the_most_recently_used_is_given_up(patch: pytest.MonkeyPatch) -> None:
 def the_first_block_of_a_prompt_is_given_up_first(patch: pytest.MonkeyPatch) -> None:
     drop = PrefixCache.drop
 
-    def forwards(self: PrefixCache, blocks: tuple[int, ...], count: int) -> None:
-        drop(self, tuple(reversed(blocks[:count])), count)
+    def forwards(self: PrefixCache, blocks: tuple[int, ...], count: int, now: float) -> None:
+        drop(self, tuple(reversed(blocks[:count])), count, now)
 
     patch.setattr(PrefixCache, "drop", forwards)
 
@@ -315,10 +315,10 @@ def a_found_block_is_not_kept_from_being_given_up(patch: pytest.MonkeyPatch) -> 
     """Its holder uses it no less, but it stays where it was among the idle ones when it falls idle again."""
     drop = PrefixCache.drop
 
-    def at_the_front(self: PrefixCache, blocks: tuple[int, ...], count: int) -> None:
+    def at_the_front(self: PrefixCache, blocks: tuple[int, ...], count: int, now: float) -> None:
         before = dict(self.idle)
-        drop(self, blocks, count)
-        self.idle = {**{block: None for block in self.idle if block not in before}, **before}
+        drop(self, blocks, count, now)
+        self.idle = {**{block: until for block, until in self.idle.items() if block not in before}, **before}
 
     patch.setattr(PrefixCache, "drop", at_the_front)
 
@@ -333,14 +333,14 @@ def a_prompt_is_found_before_it_is_computed(patch: pytest.MonkeyPatch) -> None:
     def publish(self: Scheduler, state: State, hit: int) -> None:
         note(self, state, hit)
         for block in state.blocks[hit:]:
-            self._kv.prefixes.idle.setdefault(block)
+            self._kv.prefixes.idle.setdefault(block, inf)
 
     patch.setattr(Scheduler, "_note", publish)
 
 
 def a_prompt_is_published_when_its_sequence_ends(patch: pytest.MonkeyPatch) -> None:
     """The prefixes of those that run are not shared."""
-    patch.setattr(KVCache, "publish", lambda self, state: None)
+    patch.setattr(KVCache, "publish", lambda self, state, now: None)
 
 
 def shared_blocks_are_counted_for_each(patch: pytest.MonkeyPatch) -> None:
@@ -354,9 +354,9 @@ def shared_blocks_are_counted_for_each(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_copy_more_is_kept_of_what_another_has_published_meanwhile(patch: pytest.MonkeyPatch) -> None:
-    def publish(self: KVCache, state: State) -> None:
+    def publish(self: KVCache, state: State, now: float) -> None:
         new = [block for block in state.blocks[state.shared :] if block not in self.prefixes.held]
-        self.prefixes.publish(state.blocks, state.shared)
+        self.prefixes.publish(state.blocks, state.shared, now, state.lives)
         self.reserved -= len(new) * self.block
         state.private -= len(new) * self.block
         state.shared = len(state.blocks)
@@ -366,7 +366,7 @@ def one_copy_more_is_kept_of_what_another_has_published_meanwhile(patch: pytest.
 
 def what_is_given_up_is_still_promised(patch: pytest.MonkeyPatch) -> None:
     def cached(self: Engine, blocks: tuple[int, ...]) -> int:
-        return self._kv.prefixes.hit(blocks, len(blocks)) * self._limits.block
+        return self._kv.prefixes.hit(blocks, len(blocks), self._now) * self._limits.block
 
     patch.setattr(Engine, "cached", cached)
 
@@ -374,9 +374,9 @@ def what_is_given_up_is_still_promised(patch: pytest.MonkeyPatch) -> None:
 def the_cancelled_keep_their_blocks(patch: pytest.MonkeyPatch) -> None:
     cancel = Scheduler.cancel
 
-    def keep(self: Scheduler, state: State, step: int) -> None:
+    def keep(self: Scheduler, state: State, step: int, time: float) -> None:
         state.shared = 0
-        cancel(self, state, step)
+        cancel(self, state, step, time)
 
     patch.setattr(Scheduler, "cancel", keep)
 
@@ -392,7 +392,48 @@ def those_who_make_way_keep_their_blocks_idle_for_nobody(patch: pytest.MonkeyPat
 
 
 def a_leaver_keeps_its_blocks(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(KVCache, "drop", lambda self, state: None)
+    patch.setattr(KVCache, "drop", lambda self, state, now: None)
+
+
+def a_life_never_ends(patch: pytest.MonkeyPatch) -> None:
+    hit = PrefixCache.hit
+    patch.setattr(PrefixCache, "hit", lambda self, blocks, most, now: hit(self, blocks, most, -inf))
+
+
+def a_life_begins_when_a_block_is_computed(patch: pytest.MonkeyPatch) -> None:
+    """Who uses it does not lengthen it."""
+    drop = PrefixCache.drop
+
+    def since(self: PrefixCache, blocks: tuple[int, ...], count: int, now: float) -> None:
+        before = {block: self.ends[block] for block in blocks[:count] if block in self.ends}  # type: ignore[attr-defined]
+        drop(self, blocks, count, now)
+        self.idle |= {block: end for block, end in before.items() if block in self.idle}
+
+    def publish(self: PrefixCache, blocks: tuple[int, ...], start: int, now: float, lives: Lives = ()) -> None:
+        self.ends |= {block: now + life for block, life in zip(blocks[start:], lives[start:], strict=False)}  # type: ignore[attr-defined]
+        published(self, blocks, start, now, lives)
+
+    published = PrefixCache.publish
+    patch.setattr(PrefixCache, "ends", {}, raising=False)
+    patch.setattr(PrefixCache, "drop", since)
+    patch.setattr(PrefixCache, "publish", publish)
+
+
+def the_last_user_says_how_long_a_block_lives(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PrefixCache, "_lengthen", PrefixCache._begin)
+
+
+def the_first_user_says_how_long_a_block_lives(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PrefixCache, "_lengthen", lambda self, block, life: None)
+
+
+def a_block_computed_again_lives_as_it_did_before(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PrefixCache, "_begin", PrefixCache._lengthen)
+
+
+def all_of_a_prompt_lives_as_long_as_its_beginning(patch: pytest.MonkeyPatch) -> None:
+    lives = Sequence.lives
+    patch.setattr(Sequence, "lives", lambda self, block: lives(self, block)[:1] * len(self.blocks))
 
 
 def what_was_found_first_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -582,6 +623,12 @@ FAULTS: list[Plant] = [
     the_cancelled_keep_their_blocks,
     those_who_make_way_keep_their_blocks_idle_for_nobody,
     a_leaver_keeps_its_blocks,
+    a_life_never_ends,
+    a_life_begins_when_a_block_is_computed,
+    the_last_user_says_how_long_a_block_lives,
+    the_first_user_says_how_long_a_block_lives,
+    a_block_computed_again_lives_as_it_did_before,
+    all_of_a_prompt_lives_as_long_as_its_beginning,
     what_was_found_first_is_forgotten,
     the_ambient_load_is_not_read,
     the_ambient_load_takes_no_slots,

@@ -138,6 +138,7 @@ class Engine:
         state = State(sequence, due, key, self._numbers, bursts.place(sequence.seed))
         if state.blocks:
             state.blocks = state.blocks[: sequence.prompt // limits.block] if limits.block else ()
+            state.lives = sequence.lives(limits.block)
         self._states[sequence.id] = state
         self._scheduler.expect(state)
         if due < self._due_time:
@@ -151,7 +152,7 @@ class Engine:
         self._touched.pop(state, None)
         passed = self._steps_passed()
         self._kv.cut(self._begun(passed))
-        self._scheduler.cancel(state, self._step + passed)
+        self._scheduler.cancel(state, self._step + passed, self._now)
         self._horizon = min(self._horizon, passed + 1)
         self._plan()
 
@@ -163,8 +164,8 @@ class Engine:
         step = self._step + self._steps_passed()
         lost = [self._as_sequence(state, step) for state in self._states.values()]
         for id in list(self._states):  # noqa: A001
-            self._scheduler.cancel(self._states.pop(id), step)
-        self._kv.prefixes.idle.clear()
+            self._scheduler.cancel(self._states.pop(id), step, self._now)
+        self._kv.prefixes.clear()
         self._touched.clear()
         self._step, self._steps, self._chunks = step, False, []
         self._plan()
@@ -212,7 +213,7 @@ class Engine:
     def cached(self, blocks: tuple[int, ...]) -> int:
         """How many tokens of a prompt with these blocks are in the cache."""
         self._kv.cut(self._begun(self._steps_passed()))
-        return self._kv.prefixes.hit(blocks, len(blocks)) * self._limits.block
+        return self._kv.prefixes.hit(blocks, len(blocks), self._now) * self._limits.block
 
     def yielding(self, band: int) -> int:
         """How many sequences would make way for one of that band."""
@@ -269,6 +270,7 @@ class Engine:
         assert abs(growing - grown) <= 1e-6 * max(1.0, grown), "growing is what decoders hold"
         assert kv.prefixes.held == used, "a block is held as often as it is used"
         assert not kv.prefixes.held.keys() & kv.prefixes.idle.keys(), "a block is held or idle"
+        assert kv.prefixes.lives.keys() <= kv.prefixes.held.keys() | kv.prefixes.idle.keys(), "only the present live"
         assert 0 <= kv.held(begun) <= kv.share, "held <= share"
         assert 0 <= kv.held(begun) + kv.idle(begun) <= kv.share * (1 + 1e-12), "free + idle + held == share"
         placed = computing + decoders + [order[2] for order in scheduler.waiting]
@@ -316,14 +318,14 @@ class Engine:
         if state.first is None:
             state.first = boundary
         if state.blocks:
-            self._kv.publish(state)
+            self._kv.publish(state, boundary)
         if state.generated == state.output:
             self._finish(state, boundary)
         else:
             self._scheduler.decode(state, self._step)
 
     def _finish(self, state: State, boundary: float) -> None:
-        self._scheduler.finish(state, self._step)
+        self._scheduler.finish(state, self._step, boundary)
         state.place = Place.GONE
         del self._states[state.sequence.id]
         state.last = boundary
@@ -335,9 +337,9 @@ class Engine:
         scheduler.arrive(boundary)
         if scheduler.has_room(step):
             if scheduler.waiting:
-                scheduler.admit(step)
+                scheduler.admit(step, boundary)
             return True
-        for state in scheduler.make_room(step):
+        for state in scheduler.make_room(step, boundary):
             state.last = boundary
             self._touched[state] = None
         return False

@@ -54,22 +54,22 @@ class KVCache:
 
     def share_blocks(self, state: State, hit: int) -> None:
         """A sequence that is about to compute need not compute its first `hit` blocks, which are present."""
-        self.prefixes.take(state.blocks, hit)
+        self.prefixes.take(state.blocks, hit, state.lives)
         state.shared = hit
         state.private -= hit * self.block
         state.computed = hit * self.block
 
-    def publish(self, state: State) -> None:
+    def publish(self, state: State, now: float) -> None:
         """Its context is computed: others may use its prompt."""
         new = (len(state.blocks) - state.shared) * self.block
-        self.prefixes.publish(state.blocks, state.shared)
+        self.prefixes.publish(state.blocks, state.shared, now, state.lives)
         self.reserved -= new
         state.private -= new
         state.shared = len(state.blocks)
 
-    def drop(self, state: State) -> None:
+    def drop(self, state: State, now: float) -> None:
         """It does not need the blocks any more that it shares."""
-        self.prefixes.drop(state.blocks, state.shared)
+        self.prefixes.drop(state.blocks, state.shared, now)
 
     def steps_left(self, step: int, limit: int) -> int:
         """How many steps from `step` on fit in one after another; `limit` if that is less."""

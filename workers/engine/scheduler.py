@@ -84,15 +84,15 @@ class Scheduler:
         """How many run that are of a worse band and have not had their first token."""
         return sum(state.sequence.band > band and not state.generated for _, _, state in self.computing)
 
-    def admit(self, step: int) -> None:
+    def admit(self, step: int, time: float) -> None:
         """Whoever has a slot and room, or for whom others make way, takes part from `step` on."""
         waiting, computing, kv = self.waiting, self.computing, self._kv
         while waiting:
             order = waiting[0]
             state = order[2]
-            hit = self._hit(state) if state.blocks else 0
+            hit = self._hit(state, time) if state.blocks else 0
             fits = self.running < self.slots and kv.fits(self._need(state, hit), step)
-            if not fits and not self._make_way(order, hit, step):
+            if not fits and not self._make_way(order, hit, step, time):
                 return
             heappop(waiting)
             if state.blocks:
@@ -110,7 +110,7 @@ class Scheduler:
         """Whether what runs can take `step`."""
         return self._kv.fits(0, step)
 
-    def make_room(self, step: int) -> list[State]:
+    def make_room(self, step: int, time: float) -> list[State]:
         """Some leave, so that the rest can take `step`; those of them that decoded.
 
         One that runs alone never has to: it would not have been added.
@@ -122,7 +122,7 @@ class Scheduler:
             last = max(running, key=lambda state: (state.key, state.number))
             if last.place == Place.DECODING:
                 decoded.append(last)
-            self._preempt(last, step)
+            self._preempt(last, step, time)
         return decoded
 
     def chunks(self) -> list[tuple[State, int]]:
@@ -153,26 +153,26 @@ class Scheduler:
         self._cease_computing(state)
         self._decoding.begin(state, step)
 
-    def finish(self, state: State, step: int) -> None:
+    def finish(self, state: State, step: int, time: float) -> None:
         """It has all its tokens; its slot and its room are free."""
         if state.shared:
-            self._kv.drop(state)
+            self._kv.drop(state, time)
         if state.place == Place.COMPUTING:
             self._cease_computing(state)
         else:
             self._decoding.finish(state, step)
 
-    def leave(self, state: State, step: int) -> None:
+    def leave(self, state: State, step: int, time: float) -> None:
         """A running sequence does not take part in `step`: its slot and its room are free."""
         if state.shared:
-            self._kv.drop(state)
+            self._kv.drop(state, time)
         if state.place == Place.COMPUTING:
             self._cease_computing(state)
             state.restart()
         else:
             self._decoding.end(state, step)
 
-    def cancel(self, state: State, step: int) -> None:
+    def cancel(self, state: State, step: int, time: float) -> None:
         """Wherever it is, it is gone. `step` is the first that has not begun."""
         if state.place == Place.COMING:
             self.coming = [coming for coming in self.coming if coming[2] is not state]
@@ -181,12 +181,12 @@ class Scheduler:
             self.waiting = [order for order in self.waiting if order[2] is not state]
             heapify(self.waiting)
         else:
-            self.leave(state, step)
+            self.leave(state, step, time)
         state.place = Place.GONE
 
-    def _hit(self, state: State) -> int:
+    def _hit(self, state: State, time: float) -> int:
         """How many leading blocks it finds and may use: one token at least is left to compute."""
-        hit = self._kv.prefixes.hit(state.blocks, (state.context - 2) // self._kv.block)
+        hit = self._kv.prefixes.hit(state.blocks, (state.context - 2) // self._kv.block, time)
         return hit if hit * self._kv.block >= self._cached_min else 0
 
     def _need(self, state: State, hit: int) -> int:
@@ -203,7 +203,7 @@ class Scheduler:
         if state.cached == NOT_ASKED:
             state.cached = hit * block
 
-    def _make_way(self, head: Order, hit: int, step: int) -> bool:
+    def _make_way(self, head: Order, hit: int, step: int, time: float) -> bool:
         """As few as need be of those who can make way do, the last in order first; if all do not help, none."""
         band = head[2].sequence.band
         able = [
@@ -214,7 +214,7 @@ class Scheduler:
         for count in range(1, len(able) + 1):
             if self._would_fit(head[2], hit, step, able[:count]):
                 for state in able[:count]:
-                    self._preempt(state, step)
+                    self._preempt(state, step, time)
                 return True
         return False
 
@@ -229,8 +229,8 @@ class Scheduler:
         room = sum(state.private for state in leaving) + (len(freed) - again) * kv.block
         return kv.fits(self._need(head, hit) - room, step)
 
-    def _preempt(self, state: State, step: int) -> None:
-        self.leave(state, step)
+    def _preempt(self, state: State, step: int, time: float) -> None:
+        self.leave(state, step, time)
         state.place = Place.WAITING
         heappush(self.waiting, (state.key, state.number, state))
         self.preemptions += 1

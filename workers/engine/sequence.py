@@ -17,7 +17,9 @@ class Sequence:
 
     `generated` > 0 resumes: those tokens exist already, are recomputed together with the prompt, and are not generated
     again. Equal `seed`s gain their tokens in equal bursts. `band` 0 goes first. `blocks` identify the prompt's full
-    blocks in the order of the prompt, each together with all that stands before it.
+    blocks in the order of the prompt, each together with all that stands before it. `keep`: the first so many tokens
+    are to be found for so many seconds after they were last used, in order; what lies beyond, as long as the last, and
+    if there is none, all as long as there is room.
 
     Raises ValueError if nothing is to be read or generated.
     """
@@ -30,12 +32,21 @@ class Sequence:
     seed: int = 0
     band: int = 1
     blocks: tuple[int, ...] = ()
+    keep: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.prompt < 1:
             raise ValueError(f"sequence {self.id}: a prompt has at least one token, not {self.prompt}")
         if not 0 <= self.generated < self.output:
             raise ValueError(f"sequence {self.id}: {self.generated} of {self.output} tokens leaves none to generate")
+
+    def lives(self, block: int) -> tuple[float, ...]:
+        """Seconds for which each of its blocks, of that many tokens, is to be kept; none if `keep` says nothing."""
+        if not self.keep:
+            return ()
+        last = self.keep[-1][1]
+        ends = ((number + 1) * block for number in range(len(self.blocks)))
+        return tuple(next((seconds for tokens, seconds in self.keep if end <= tokens), last) for end in ends)
 
 
 class Progress(NamedTuple):
@@ -92,6 +103,7 @@ class State:
         "generated",
         "key",
         "last",
+        "lives",
         "number",
         "output",
         "place",
@@ -111,6 +123,7 @@ class State:
         self.sequence = sequence
         self.output = sequence.output
         self.blocks = sequence.blocks
+        self.lives: tuple[float, ...] = ()  # of the blocks (s); none: as long as there is room
         self.due = due  # when it arrives
         self.key = key  # who is before whom: the smaller key, and of two equal ones the smaller number
         self.number = number
