@@ -23,11 +23,11 @@ from service.pools import Pool, PrefixCache, Roofline
 from service.profiles import Profile
 from service.queue import Bounds
 from service.settings import Settings
-from service.tiers import Offer, ServedModel, find
+from service.tiers import Offer, find
+from service.wire.openai_caching import USUAL, Caching
 
 _COUNT_IN_THREAD = 50_000  # characters; a longer prompt takes milliseconds to count, during which no token would go out
 _VOLUME_MAX = 524_288  # output tokens of one request, all choices together
-AUTOMATICALLY_KEPT = 1800  # seconds; OpenAI's prompt_cache_options say "30m" by default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Ask:
     Its words for a tier are a dialect's: `service_tier`, and `speed` with what `betas` allow. Where `prompts` is given,
     each turn is a prompt of its own that nothing is wrapped around, and `prompts` has its tokens. Of a prompt, the
     beginning may be found in a cache, and be kept there: the first so many tokens for so many seconds, in order; None:
-    all, for as long as the model's maker does by itself.
+    all, as `caching` says.
     """
 
     model: str
@@ -59,6 +59,7 @@ class Ask:
     choices: int = 1
     account: Account = NOBODY
     keep: tuple[tuple[int, int], ...] | None = None
+    caching: Caching = USUAL
     prompts: tuple[int, ...] = ()
     wish: Wish = field(default_factory=Wish)
 
@@ -110,14 +111,17 @@ class Admission:
         _check_modalities(ask, offer)
         _check_choices(ask, pool)
         namespace = self.profile.cache_namespace(offer, ask.betas)
-        prompt_tokens, blocks = await _read(ask, pool.prefix_cache, f"{ask.account.id}/{offer.model}/{namespace}")
+        salt = f"{ask.account.id}/{offer.model}/{namespace}/{ask.caching.key}"
+        prompt_tokens, blocks = await _read(ask, pool.prefix_cache, salt)
         longest = max(ask.prompts, default=prompt_tokens)
         _check_length(ask, offer, longest)
         left = min(offer.max_output, offer.context_window - longest)
         _check_volume(ask, left)
         job = self._job(ask, offer, prompt_tokens, left, blocks, name)
         if blocks and pool.prefix_cache is not None:
-            job = replace(job, keep=_kept(ask, self._catalog.models[offer.model], prompt_tokens, pool.prefix_cache))
+            bought = ask.keep is not None or self._catalog.models[offer.model].write_times != FREE
+            kept = _kept(ask, bought, prompt_tokens, pool.prefix_cache)
+            job = replace(job, keep=kept, blocks=blocks if kept else b"", bought=bought)
         growing = self._meter.growing(ask.account, offer)
         bounds = Bounds(
             offer.overflow.room(pool.queue_max, growing), self._settings.queue_bytes_max, pool.queue_wait_max
@@ -193,11 +197,12 @@ def _identify(ask: Ask, cache: PrefixCache, salt: str) -> tuple[int, bytes]:
     return tokens, prefixes.blocks(prompt, cache.block, salt) if prefixes.length(prompt) >= cache.minimum else b""
 
 
-def _kept(ask: Ask, served: ServedModel, prompt: int, cache: PrefixCache) -> tuple[tuple[int, int], ...]:
-    """What is put into the cache, and paid for: whole blocks. Where to write is no dearer, it is no matter of money."""
+def _kept(ask: Ask, bought: bool, prompt: int, cache: PrefixCache) -> tuple[tuple[int, int], ...]:
+    """What is put into the cache: whole blocks. `bought`: it is charged."""
     keep = ask.keep
     if keep is None:
-        keep = ((prompt, AUTOMATICALLY_KEPT),) if served.write_times != FREE else ()
+        seconds = ask.caching.bought if bought else ask.caching.free
+        keep = ((prompt, seconds),) if seconds is not None else ()
     most = prompt - 1  # of one that is found whole, a token is left to compute
     return tuple((min(end, most) // cache.block * cache.block, seconds) for end, seconds in keep)
 

@@ -75,6 +75,7 @@ def _ask(call: openai_chat.ChatRequest, request: Request) -> Ask:
         seed=call.seed,
         choices=call.n or 1,
         account=account_of(request),
+        caching=call.caching,
         wish=call.wish(),
     )
 

@@ -106,6 +106,7 @@ def ask_of(call: ResponsesRequest, said: Said, account: Account) -> Ask:
         ignore_eos=bool(call.ignore_eos),
         seed=call.seed,
         verbosity=call.verboseness,
+        caching=call.caching,
         wish=openai_responses.wish(call, documents),
     )
 

@@ -113,7 +113,8 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
     `pace`: how fast each of its choices may go out, whatever generates it.
 
-    Of its prompt, so many tokens are to be kept in a cache for so many seconds, longest first: `keep`.
+    Of its prompt, so many tokens are to be kept in a cache for so many seconds, longest first: `keep`. Where that is
+    `bought`, what is written is charged.
 
     `band` 0 is served first, BANDS - 1 last. Within a band, fair queueing charges the tenant `cost` / `weight`, in
     expected tokens.
@@ -142,9 +143,12 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     wish: Wish = Wish()
     keep: tuple[tuple[int, int], ...] = ()
     pace: Pace | None = None
+    bought: bool = False
 
     def written(self, cached: int) -> tuple[int, int]:
-        """Tokens of the prompt that go into a cache where `cached` were found, and how many of them for LONG_KEPT."""
+        """Tokens bought to be in a cache where `cached` were found, and how many of them for LONG_KEPT."""
+        if not self.bought:
+            return 0, 0
         ends = [end for end, _ in self.keep]
         long = [end for end, seconds in self.keep if seconds >= LONG_KEPT]
         return max(0, max(ends, default=0) - cached), max(0, max(long, default=0) - cached)

@@ -51,10 +51,14 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixCache:
-    """Beginnings of prompts that a replica keeps, in blocks. Fewer than `minimum` tokens are computed all the same."""
+    """Beginnings of prompts that a replica keeps, in blocks. Fewer than `minimum` tokens are computed all the same.
+
+    What is to be kept for some time is forgotten `haste` times as soon.
+    """
 
     block: int  # tokens
     minimum: int
+    haste: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +211,11 @@ def _read_prefix_cache(pool: Table, kind: str) -> PrefixCache:
     if kind != "roofline":
         raise pool.error("prefix_cache", "a measured TTFT has in it what the provider's own cache did: leave it out")
     table = pool.table("prefix_cache")
-    cache = PrefixCache(block=table.integer("block", at_least=1), minimum=table.integer("minimum", 0, at_least=0))
+    cache = PrefixCache(
+        block=table.integer("block", at_least=1),
+        minimum=table.integer("minimum", 0, at_least=0),
+        haste=table.number("haste", 1, above=0),
+    )
     table.done()
     return cache
 

@@ -25,6 +25,7 @@ from service.wire.openai_body import (
     check_streaming,
     read,
 )
+from service.wire.openai_caching import CacheOptions, Caching, Retention, caching
 from service.wire.openai_formats import ResponseFormat
 from service.wire.openai_messages import IMAGE_TOKENS, Message
 from service.wire.openai_tools import Functions, Mode, Named, ToolChoice, Tools
@@ -95,8 +96,8 @@ class ChatRequest(Fields):
     user: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
-    prompt_cache_retention: str | None = None
-    prompt_cache_options: dict[str, Any] | None = None
+    prompt_cache_retention: Retention | None = None
+    prompt_cache_options: CacheOptions | None = None
     moderation: dict[str, Any] | None = None
     modalities: list[Literal["text", "audio"]] | None = None
     audio: dict[str, Any] | None = None
@@ -110,6 +111,10 @@ class ChatRequest(Fields):
     def verboseness(self) -> float:
         """How long an answer without a limit is, beside what is natural."""
         return VERBOSITY[self.verbosity or "medium"]
+
+    @property
+    def caching(self) -> Caching:
+        return caching(self.prompt_cache_key, self.prompt_cache_options, self.prompt_cache_retention)
 
     @property
     def stops(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from service.errors import InvalidRequest
 from service.messages import Wish
 from service.wire import openai_responses_items, openai_responses_tools
 from service.wire.openai_body import BOUNDED, Fields, as_json, as_text, read
+from service.wire.openai_caching import CacheOptions, Caching, Retention, caching
 from service.wire.openai_chat import REASONING, VERBOSITY, Effort
 from service.wire.openai_errors import missing
 from service.wire.openai_formats import ANY_OBJECT
@@ -103,11 +104,15 @@ class ResponsesRequest(CountRequest):
     metadata: _Metadata | None = None
     prompt: dict[str, Any] | None = None
     prompt_cache_key: str | None = None
-    prompt_cache_retention: str | None = None
-    prompt_cache_options: dict[str, Any] | None = None
+    prompt_cache_retention: Retention | None = None
+    prompt_cache_options: CacheOptions | None = None
     safety_identifier: str | None = None
     user: str | None = None
     generate: bool | None = None  # over a WebSocket alone
+
+    @property
+    def caching(self) -> Caching:
+        return caching(self.prompt_cache_key, self.prompt_cache_options, self.prompt_cache_retention)
 
     @property
     def kept(self) -> bool:
@@ -245,6 +250,7 @@ def _check_prompt(request: CountRequest) -> None:
 def echo(request: ResponsesRequest) -> Mapping[str, Any]:
     """What a response says of its request, with the API's defaults for what was not said."""
     form = (request.text and request.text.format) or Format(schema=None)
+    options = request.prompt_cache_options
     return {
         "background": bool(request.background),
         "instructions": request.instructions,
@@ -254,7 +260,7 @@ def echo(request: ResponsesRequest) -> Mapping[str, Any]:
         "parallel_tool_calls": request.parallel_tool_calls is not False,
         "previous_response_id": request.previous_response_id,
         "prompt_cache_key": request.prompt_cache_key,
-        "prompt_cache_options": request.prompt_cache_options,
+        "prompt_cache_options": options.model_dump(exclude_unset=True) if options is not None else None,
         "prompt_cache_retention": request.prompt_cache_retention,
         "reasoning": {
             "effort": request.reasoning.effort if request.reasoning else None,

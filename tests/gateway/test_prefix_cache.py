@@ -1,14 +1,17 @@
 """A prompt that was sent before is not read again: usage, first token and bill say so, through the real door."""
 
 import asyncio
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from anthropic import Anthropic
+from anthropic import DefaultHttpxClient as AnthropicHttp
 from evidence import Samples, scrape
-from openai import DefaultHttpxClient, OpenAI
+from openai import BadRequestError, DefaultHttpxClient, OpenAI
 from openai.types import CompletionUsage
 
 from fastmode.up import Service
@@ -18,6 +21,7 @@ BLOCK = 128  # tokens
 READING = 2000  # tokens per second
 INPUT, CACHED, OUTPUT = 1000, 100, 2000  # nano-dollars per token at the standard tier
 TOKENS = 5
+SHORT = 400  # tokens; the model `forgets` takes them for enough
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +142,61 @@ def test_what_is_found_is_not_computed_and_costs_less(service: Service, keys: Ca
     assert gained("fastmode_prefix_cache_queries_total", pool="remembers") == whole_blocks(second)
     assert after.sum("fastmode_kv_idle_tokens", pool="remembers") >= found
     assert gained("gen_ai_server_time_to_first_token_seconds_sum") < found / READING, "reading it takes longer"
+
+
+def test_what_nobody_asks_for_is_forgotten_when_what_it_was_kept_for_is_over(
+    keys: Callable[[str], OpenAI], service: Service
+) -> None:
+    """OpenAI keeps ten minutes or a day, Anthropic five minutes or an hour; here they pass 600 times as fast."""
+    client = keys("a")
+    for_minutes, for_a_day = book(SHORT), book(SHORT)
+    day: dict[str, Any] = {"model": "forgets", "prompt_cache_retention": "24h"}
+    marked = [Marked(service, keys("a").api_key, ttl) for ttl in ("5m", "1h")]
+    found = [
+        [cached(ask(client, for_minutes, model="forgets")) for _ in range(2)],
+        [cached(ask(client, for_a_day, **day)) for _ in range(2)],
+        *([each.read() for _ in range(2)] for each in marked),
+    ]
+    assert all(first == 0 and again > 0 for first, again in found)
+    time.sleep(600 / 600 + 0.1)
+    assert cached(ask(client, for_a_day, **day)) > 0
+    assert [each.read() > 0 for each in marked] == [False, True]
+    assert cached(ask(client, for_minutes, model="forgets")) == 0
+    assert cached(ask(client, for_minutes, model="forgets")) > 0, "and is kept again"
+
+
+def test_prompts_under_another_key_are_not_found(keys: Callable[[str], OpenAI]) -> None:
+    text = book(SHORT)
+    day: dict[str, Any] = {"model": "forgets", "prompt_cache_retention": "24h"}
+    found = [cached(ask(keys("a"), text, prompt_cache_key=name, **day)) for name in ("one", "two", "one")]
+    assert found[:2] == [0, 0]
+    assert found[2] > 0
+
+
+def test_who_marks_what_to_keep_and_marks_nothing_keeps_nothing(keys: Callable[[str], OpenAI]) -> None:
+    text = book(SHORT)
+    for _ in range(2):
+        assert cached(ask(keys("a"), text, model="forgets", prompt_cache_options={"mode": "explicit"})) == 0
+
+
+@pytest.mark.parametrize("field", [{"prompt_cache_options": {"ttl": "5m"}}, {"prompt_cache_retention": "1h"}])
+def test_a_time_that_is_not_sold_is_refused(keys: Callable[[str], OpenAI], field: dict[str, Any]) -> None:
+    with pytest.raises(BadRequestError) as refused:
+        ask(keys("a"), "Hello", extra_body=field)
+    assert str(refused.value.param).startswith(next(iter(field)))
+
+
+class Marked:
+    """A prompt that says for how long it wants to be kept."""
+
+    def __init__(self, service: Service, key: str, ttl: str) -> None:
+        control: Any = {"type": "ephemeral", "ttl": ttl}
+        self._call: Any = {"system": [{"type": "text", "text": book(SHORT), "cache_control": control}]}
+        self._call |= {"model": "forgets", "max_tokens": 1, "messages": [{"role": "user", "content": "Hello"}]}
+        self._server = {"base_url": service.base_url, "api_key": key, "max_retries": 0}
+
+    def read(self) -> int:
+        """Tokens found in the cache."""
+        with AnthropicHttp(trust_env=False) as http:
+            client = Anthropic(http_client=http, **self._server)  # type: ignore[arg-type]
+            return client.messages.create(**self._call).usage.cache_read_input_tokens or 0

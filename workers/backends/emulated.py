@@ -107,6 +107,7 @@ class Emulated:
         self._clock = clock
         self._flush_every = flush_every
         self._metrics = metrics
+        self._haste = pool.prefix_cache.haste if pool.prefix_cache is not None else 1.0
         self._replicas = Replicas(pool, start=clock(), day=day)
         self._runs: dict[str, _Run] = {}
         self._choices: dict[str, _Choice] = {}
@@ -324,6 +325,7 @@ class Emulated:
             seed=seed_of(choice.id),
             band=job.band,
             blocks=prefixes.unpack(job.blocks),
+            keep=tuple((tokens, seconds / self._haste) for tokens, seconds in job.keep),
         )
 
     def _end(self, run: _Run) -> None:
