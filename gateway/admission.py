@@ -167,6 +167,7 @@ class Admission:
             blocks=blocks,
             prompts=ask.prompts,
             pace=offer.rate,
+            intake=offer.intake,
             wish=replace(ask.wish, length=(median * ask.verbosity, sigma), mistakes=offer.mistakes),
         )
 

@@ -111,7 +111,8 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     With `prompts`, the request is a list of prompts: each turn of the conversation is one of them, `prompts` has its
     tokens, and the choices are shared out among them, in order and equally. `prompt_tokens` is then the sum.
 
-    `pace`: how fast each of its choices may go out, whatever generates it.
+    `pace`: how fast each of its choices may go out, whatever generates it; `intake`: how fast the prompts of all jobs
+    of its model and tier may go in, whatever computes them.
 
     Of its prompt, so many tokens are to be kept in a cache for so many seconds, longest first: `keep`. Where that is
     `bought`, what is written is charged.
@@ -144,6 +145,7 @@ class Job(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     keep: tuple[tuple[int, int], ...] = ()
     pace: Pace | None = None
     bought: bool = False
+    intake: Pace | None = None
 
     def written(self, cached: int) -> tuple[int, int]:
         """Tokens bought to be in a cache where `cached` were found, and how many of them for LONG_KEPT."""

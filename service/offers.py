@@ -47,6 +47,7 @@ class Offer:
     - `earlier`: prices that held until a day, not including it, in the order of time.
     - `limits`: the group of offers with which it shares what an account may use.
     - `rate`: the speed by contract, to which what is generated faster is held back; None: as fast as it comes.
+    - `intake`: the speed by contract at which prompts go into a worker; None: as fast as it computes them.
     - `overflow`: what becomes of a request for which there is no room.
     - `mistakes`: probability of each kind in an answer where it can be made; none for the full model.
     """
@@ -69,6 +70,7 @@ class Offer:
     limits: str = ""
     overflow: Overflow = QUEUE
     rate: Pace | None = None
+    intake: Pace | None = None
 
     def sold_on(self, day: date, horizon: date) -> bool:
         """It has begun by `horizon`, and not ended by `day`."""
@@ -169,6 +171,7 @@ def _read_offer(tier: str, table: Table, served: ServedModel, pools: Mapping[str
         mistakes=_read_mistakes(table),
         limits=table.text("limits", usual.limits or served.limits),
         rate=_read_rate(table.table("rate")) if "rate" in table else None,
+        intake=_read_rate(table.table("intake")) if "intake" in table else None,
         overflow=read_overflow(table.table("overflow"), list(pools)) if "overflow" in table else usual.overflow,
     )
     table.done()

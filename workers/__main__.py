@@ -21,7 +21,9 @@ from service.queue import Queue
 from service.settings import Settings
 from service.tiers import Catalog
 from workers import content
+from workers.backends import Backend
 from workers.backends.emulated import Emulated
+from workers.intake import Intake
 from workers.pacing import Paced
 from workers.runner import BLOCK, Runner
 
@@ -68,10 +70,13 @@ def _runner(configuration: Settings, catalog: Catalog, name: str, commands: Clie
     bell, words = (connect(configuration.redis_url, configuration.redis_timeout, blocking=BLOCK) for _ in range(2))
     counted = metrics.pool_metrics(name)
     pool = catalog.pools[name]
-    bands = {offer.band for model in catalog.models.values() for offer in model.offers.values() if offer.pool == name}
-    emulated = Emulated(pool, time.monotonic, configuration.flush_every, counted, day=time.time())
-    contracts = any(offer.rate for model in catalog.models.values() for offer in model.offers.values())
-    backend = Paced(emulated, time.monotonic) if contracts else emulated
+    offers = [offer for model in catalog.models.values() for offer in model.offers.values()]
+    backend: Backend = Emulated(pool, time.monotonic, configuration.flush_every, counted, day=time.time())
+    if any(offer.rate for offer in offers):
+        backend = Paced(backend, time.monotonic)
+    if any(offer.intake for offer in offers):
+        backend = Intake(backend, time.monotonic)
+    bands = {offer.band for offer in offers if offer.pool == name}
     queue = Queue(commands, name)
     return Runner(configuration, queue, backend, counted, commands, bell, words, aging=pool.aging, bands=bands)
 

@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from pools import SWIFT, catalog
 from fastmode.up import Service
 
 RATE, BURST = 100, 5
+INTAKE = 1000
 TOKENS = 60
 OFFERS = f"""rate = {{ tokens_per_second = {RATE}, burst = {BURST} }}
 
@@ -18,6 +21,12 @@ OFFERS = f"""rate = {{ tokens_per_second = {RATE}, burst = {BURST} }}
 pool = "swift"
 reported_as = "priority"
 price = {{ input = 10, cached_input = 1, output = 20 }}
+
+[models.swift.offers.spark]
+pool = "swift"
+reported_as = "spark"
+price = {{ input = 10, cached_input = 1, output = 20 }}
+intake = {{ tokens_per_second = {INTAKE} }}
 """
 
 
@@ -56,6 +65,24 @@ def test_a_contract_changes_when_tokens_come_and_nothing_else(client: OpenAI) ->
     (held, slow), (free, _) = stream(client, "default"), stream(client, "fast")
     assert held == free
     assert slow >= (TOKENS - BURST) / RATE, "never ahead of the contract"
+
+
+def test_prompts_go_in_at_the_rate_of_their_tier(client: OpenAI) -> None:
+    """Others of the pool do not wait for them."""
+    ask = partial(client.chat.completions.create, model="swift", messages=[{"role": "user", "content": "word " * 400}])
+    begun = time.monotonic()
+
+    def after(tier: str) -> tuple[int, float]:
+        usage = ask(max_tokens=1, service_tier=tier).usage
+        assert usage is not None
+        return usage.prompt_tokens, time.monotonic() - begun
+
+    with ThreadPoolExecutor() as clients:
+        held = [clients.submit(after, "spark") for _ in range(4)]
+        free = clients.submit(after, "fast")
+        prompts, times = zip(*(each.result() for each in held), strict=True)
+        assert max(times) >= sum(prompts[1:]) / INTAKE, "never ahead of the contract"
+        assert free.result()[1] < max(times)
 
 
 def test_an_answer_in_one_piece_is_held_to_it_too(client: OpenAI) -> None:

@@ -1,51 +1,14 @@
 """What a backend emits goes out at the speed by contract, whole and in order; nobody is charged for what is held."""
 
 import asyncio
-from collections.abc import Mapping
 
 import pytest
+from by_hand import ByHand
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.messages import Delta, Event, Finished, Job, Pace, Part, Started, Usage
-from workers.backends import Emit
+from service.messages import Delta, Event, Finished, Job, Pace, Part, Usage
 from workers.pacing import HELD_MAX, Paced
-
-
-class ByHand:
-    """A backend that emits what it is told to, and notes what is asked of it."""
-
-    slots = 8
-    lateness = 0.0
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str]] = []
-        self.emissions: asyncio.Queue[list[Event]] = asyncio.Queue()
-
-    def submit(self, job: Job, epoch: int, queued: float, progress: tuple[int, ...] = ()) -> None:
-        self.emissions.put_nowait([Started(job.id, epoch, queued)])
-
-    def progress(self) -> Mapping[str, tuple[int, ...]]:
-        return {}
-
-    def cancel(self, job: str) -> None:
-        self.asked.append(("cancel", job))
-
-    def drop(self, job: str) -> None:
-        self.asked.append(("drop", job))
-
-    def pause(self, job: str) -> None:
-        self.asked.append(("pause", job))
-
-    def resume(self, job: str) -> None:
-        self.asked.append(("resume", job))
-
-    def untouched(self) -> list[str]:
-        return []
-
-    async def run(self, emit: Emit) -> None:
-        while True:
-            await emit(await self.emissions.get())
 
 
 class Stage:
