@@ -45,6 +45,7 @@ class Ask:
     dialect: str = "openai"
     speed: str | None = None
     betas: frozenset[str] = frozenset()
+    region: str = ""  # in which alone it is to be served
     turns: tuple[Turn, ...]
     tools: str = ""  # their definitions, as the model reads them
     images: tuple[tuple[bytes, ...], ...] = ()  # of each turn, a digest of each; empty if there are none
@@ -107,7 +108,8 @@ class Admission:
         return await self._ticket(ask, offer, tuple(others), ticket.job.id)
 
     async def _ticket(self, ask: Ask, offer: Offer, others: tuple[Offer, ...], name: str) -> Ticket:
-        pool = self._catalog.pools[offer.pool]
+        pool, served = self._catalog.pools[offer.pool], self._catalog.models[offer.model]
+        offer = resolution.regional(served, offer, ask.region)
         _check_modalities(ask, offer)
         _check_choices(ask, pool)
         namespace = self.profile.cache_namespace(offer, ask.betas)
@@ -119,14 +121,13 @@ class Admission:
         _check_volume(ask, left)
         job = self._job(ask, offer, prompt_tokens, left, blocks, name)
         if blocks and pool.prefix_cache is not None:
-            bought = ask.keep is not None or self._catalog.models[offer.model].write_times != FREE
+            bought = ask.keep is not None or served.write_times != FREE
             kept = _kept(ask, bought, prompt_tokens, pool.prefix_cache)
             job = replace(job, keep=kept, blocks=blocks if kept else b"", bought=bought)
         growing = self._meter.growing(ask.account, offer)
         bounds = Bounds(
             offer.overflow.room(pool.queue_max, growing), self._settings.queue_bytes_max, pool.queue_wait_max
         )
-        served = self._catalog.models[offer.model]
         metered = await self._meter.take(ask.account, offer, served.offers[served.default_tier], job, ask.dialect)
         requested = ask.speed or ask.service_tier or "auto"
         return Ticket(job, offer, pool, requested, _fingerprint(offer, pool), bounds, metered, others, growing)

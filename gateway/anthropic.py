@@ -110,6 +110,7 @@ def _ask(call: MessagesRequest, prompt: Prompt, rules: AnthropicRules, request: 
         service_tier=call.service_tier,
         speed=call.speed,
         betas=_betas(request),
+        region=call.inference_geo if call.inference_geo not in (None, "global") else "",
         turns=prompt.turns,
         tools=prompt.tools,
         images=prompt.images,
@@ -145,6 +146,7 @@ def _wish(call: MessagesRequest) -> Wish:
 
 
 def _head(call: MessagesRequest, ticket: Ticket, profile: Profile) -> Head:
+    served = profile.catalog.models[ticket.offer.model]
     beside: dict[str, Any] = {"diagnostics": None} if call.diagnostics is not None else {}
     if call.context_management is not None:
         beside["context_management"] = {"applied_edits": []}
@@ -152,7 +154,7 @@ def _head(call: MessagesRequest, ticket: Ticket, profile: Profile) -> Head:
         job=ticket.job.id,
         model=call.model,
         speed=profile.speed_reported(ticket.offer, call.speed),
-        inference_geo=call.inference_geo or "global",
+        inference_geo=(call.inference_geo or "global") if served.regions else "not_available",
         shown=anthropic_thinking.shown(call.thinking),
         prewarm=call.max_tokens == 0,
         eager_tools=anthropic_tools.eager(call.tools or ()),

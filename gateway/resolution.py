@@ -11,7 +11,7 @@ from service.accounts import Account
 from service.errors import Contended, InvalidRequest, RateLimited, ServiceError, Unavailable
 from service.overflow import QUEUE
 from service.profiles import Profile
-from service.tiers import Offer, find
+from service.tiers import Offer, ServedModel, find
 
 _AS_THE_PROJECT = (None, "auto")
 _NOT_ENABLED = "Fast mode is not enabled for your organization. An organization admin must enable this feature."
@@ -40,6 +40,17 @@ def anthropic(
         raise InvalidRequest(_NOT_ENABLED)
     account.check(offer)
     return offer
+
+
+def regional(served: ServedModel, offer: Offer, region: str) -> Offer:
+    """The offer in one region alone. Raises InvalidRequest for a model that is not sold so."""
+    if not region:
+        return offer
+    if region not in served.regions:
+        words = f"'{served.id}' does not support the `inference_geo` parameter."
+        raise InvalidRequest(f"{words} This feature is only available on supported models.", param="inference_geo")
+    times = served.regions[region]
+    return replace(offer, price=offer.price.times(times, times))
 
 
 def others(profile: Profile, offer: Offer) -> tuple[Offer, ...]:

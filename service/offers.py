@@ -4,7 +4,7 @@ Reads one `models` table of a catalog. Knows nothing of the words that requests 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from types import MappingProxyType
@@ -94,7 +94,8 @@ class ServedModel:
 
     `limits` is the group of its offers that have none of their own. `family` names what its maker's API accepts of
     requests for it; a prompt of fewer than `cacheable` tokens is not cached; to be put into a cache, and for longer,
-    costs `write_times` as much as to be read; `retired` is the first day on which the model is gone.
+    costs `write_times` as much as to be read; to be served in one of the `regions` alone, so many times as much of all;
+    `retired` is the first day on which the model is gone.
     """
 
     id: str
@@ -109,6 +110,7 @@ class ServedModel:
     family: str | None = None
     cacheable: int = CACHEABLE
     write_times: Times = FREE
+    regions: Mapping[str, Decimal] = field(default_factory=dict)
     limits: str = ""
     retired: date | None = None
 
@@ -135,6 +137,7 @@ def read_model(
         family=table.one_of("family", families) if "family" in table else None,
         cacheable=table.integer("cacheable", CACHEABLE, at_least=1),
         write_times=_read_times(table.table("write_times")) if "write_times" in table else FREE,
+        regions=_read_regions(table.table("regions")) if "regions" in table else MappingProxyType({}),
         limits=table.text("limits", name),
         retired=table.day("retired") if "retired" in table else None,
     )
@@ -216,6 +219,12 @@ def _read_times(table: Table) -> Times:
     times = table.decimal("short", at_least=0), table.decimal("long", at_least=0)
     table.done()
     return times
+
+
+def _read_regions(table: Table) -> Mapping[str, Decimal]:
+    regions = {name: table.decimal(name, above=0) for name in table.values}
+    table.done()
+    return MappingProxyType(regions)
 
 
 def _read_earlier(table: Table, times: Times) -> tuple[tuple[date, Price], ...]:

@@ -22,6 +22,7 @@ def litellm(catalog: Catalog) -> dict[str, dict[str, Any]]:
 
 def _entry(catalog: Catalog, served: ServedModel) -> dict[str, Any]:
     default = served.offers[served.default_tier]
+    longer = "1hr" if served.owned_by == "anthropic" else "12hr"  # what each calls the longer of its two times
     entry = {
         "litellm_provider": served.owned_by,
         "mode": "chat",
@@ -35,11 +36,11 @@ def _entry(catalog: Catalog, served: ServedModel) -> dict[str, Any]:
         "supports_system_messages": True,
         "supports_tool_choice": True,
         "supports_vision": "image" in default.modalities,
-        **_costs(default.price, ""),
+        **_costs(default.price, "", longer),
     }
     for offer in served.offers.values():
         if offer is not default and offer.reported_as in SUFFIXES:
-            entry |= _costs(offer.price, SUFFIXES[offer.reported_as], default.price.above)
+            entry |= _costs(offer.price, SUFFIXES[offer.reported_as], longer, default.price.above)
     return entry | (_of_anthropic(catalog, served, default) if served.owned_by == "anthropic" else {})
 
 
@@ -53,24 +54,27 @@ def _of_anthropic(catalog: Catalog, served: ServedModel, default: Offer) -> dict
         "supports_adaptive_thinking": family is None or "adaptive" in family.thinking,
         "supports_speed": fast is not None,
         "supports_fast_mode": fast is not None,
-        "provider_specific_entry": {"fast": fast.price.output / default.price.output} if fast is not None else {},
+        "provider_specific_entry": {
+            **{region: float(times) for region, times in served.regions.items()},
+            **({"fast": fast.price.output / default.price.output} if fast is not None else {}),
+        },
     }
 
 
-def _costs(price: Price, suffix: str, above: int = 0) -> dict[str, float]:
+def _costs(price: Price, suffix: str, longer: str, above: int = 0) -> dict[str, float]:
     """`above`: where the default tier's price has a step, which LiteLLM takes for every tier's if that says nothing."""
-    costs = {f"{key}{suffix}": value for key, value in _rates(price).items()}
+    costs = {f"{key}{suffix}": value for key, value in _rates(price, longer).items()}
     if price.above or above:
         step = f"_above_{(price.above or above) // 1000}k_tokens{suffix}"
-        costs |= {f"{key}{step}": value for key, value in _rates(price.long or price).items()}
+        costs |= {f"{key}{step}": value for key, value in _rates(price.long or price, longer).items()}
     return costs
 
 
-def _rates(price: Price) -> dict[str, float]:
+def _rates(price: Price, longer: str) -> dict[str, float]:
     return {
         "input_cost_per_token": price.input / NANODOLLARS_PER_DOLLAR,
         "cache_read_input_token_cost": price.cached_input / NANODOLLARS_PER_DOLLAR,
         "cache_creation_input_token_cost": price.written / NANODOLLARS_PER_DOLLAR,
-        "cache_creation_input_token_cost_above_1hr": price.written_long / NANODOLLARS_PER_DOLLAR,
+        f"cache_creation_input_token_cost_above_{longer}": price.written_long / NANODOLLARS_PER_DOLLAR,
         "output_cost_per_token": price.output / NANODOLLARS_PER_DOLLAR,
     }

@@ -399,6 +399,28 @@ def test_what_is_marked_is_written_to_the_cache_once_and_then_read(client: Anthr
     assert (plain.cache_read_input_tokens, plain.cache_creation_input_tokens) == (0, 0)
 
 
+@pytest.mark.parametrize("speed", ["standard", "fast"])
+def test_to_be_served_in_one_region_alone_costs_a_tenth_more(http: httpx.Client, speed: str) -> None:
+    cost, told = [], []
+    for where in ("global", "us"):
+        answer = http.post(
+            "/v1/messages",
+            json={"model": NEW, "max_tokens": 5, "messages": HELLO, "speed": speed, "inference_geo": where},
+            headers={"x-fastmode-debug": "1"},
+        )
+        cost.append(int(answer.headers["x-fastmode-cost-nanodollars"]))
+        told.append(answer.json()["usage"]["inference_geo"])
+    assert told == ["global", "us"]
+    assert cost[1] * 10 == cost[0] * 11
+
+
+def test_a_model_that_is_sold_in_no_region_alone_says_so(http: httpx.Client) -> None:
+    assert raw(http).json()["usage"]["inference_geo"] == "not_available"
+    refused = raw(http, inference_geo="us")
+    assert refused.status_code == 400
+    assert "does not support the `inference_geo` parameter" in refused.json()["error"]["message"]
+
+
 def test_too_little_is_not_cached(client: Anthropic) -> None:
     system = [{"type": "text", "text": "word " * 500, "cache_control": {"type": "ephemeral"}}]
     assert ask(client, system=system).usage.cache_creation_input_tokens == 0

@@ -39,7 +39,8 @@ def five_hundred_messages_cost_what_was_charged(door: Door) -> None:
         text = {"type": "text", "text": _said(dice)[0]["content"]}
         marked = {**text, "cache_control": {"type": "ephemeral", "ttl": ttl}} if dice.random() < 0.5 else text
         said = [{"role": "user", "content": [marked]}]
-        return door.anthropic(messages=said, max_tokens=dice.randint(1, 200), extra_headers=_DEBUG, **speed)
+        where = dice.choice([{}, {"inference_geo": "us"}])
+        return door.anthropic(messages=said, max_tokens=dice.randint(1, 200), extra_headers=_DEBUG, **speed, **where)
 
     _compare(door, ask)
 
