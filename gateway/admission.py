@@ -16,14 +16,14 @@ from gateway import resolution
 from gateway.meter import TYPICAL_OUTPUT, Meter, Metered
 from service import prefixes, tokenizer
 from service.accounts import NOBODY, Account
-from service.errors import ContextLengthExceeded, InvalidRequest, OutputTooLong, Unavailable
+from service.errors import ContextLengthExceeded, InvalidRequest, OutputTooLong, ServiceError, Unavailable
 from service.messages import Job, Turn, Wish
 from service.offers import FREE
 from service.pools import Pool, PrefixCache, Roofline
 from service.profiles import Profile
 from service.queue import Bounds
 from service.settings import Settings
-from service.tiers import Offer, find
+from service.tiers import Offer, ServedModel, find
 from service.wire.openai_caching import USUAL, Caching
 
 _COUNT_IN_THREAD = 50_000  # characters; a longer prompt takes milliseconds to count, during which no token would go out
@@ -109,7 +109,23 @@ class Admission:
 
     async def _ticket(self, ask: Ask, offer: Offer, others: tuple[Offer, ...], name: str) -> Ticket:
         pool, served = self._catalog.pools[offer.pool], self._catalog.models[offer.model]
-        offer = resolution.regional(served, offer, ask.region)
+        default = served.offers[served.default_tier]
+        try:
+            offer = resolution.regional(served, offer, ask.region)
+            job = await self._prepared(ask, offer, served, pool, name)
+        except ServiceError as error:
+            error.headers = await self._meter.told(ask.account, offer, default, ask.dialect)
+            raise
+        growing = self._meter.growing(ask.account, offer)
+        bounds = Bounds(
+            offer.overflow.room(pool.queue_max, growing), self._settings.queue_bytes_max, pool.queue_wait_max
+        )
+        metered = await self._meter.take(ask.account, offer, default, job, ask.dialect)
+        requested = ask.speed or ask.service_tier or "auto"
+        return Ticket(job, offer, pool, requested, _fingerprint(offer, pool), bounds, metered, others, growing)
+
+    async def _prepared(self, ask: Ask, offer: Offer, served: ServedModel, pool: Pool, name: str) -> Job:
+        """Raises ServiceError: it cannot be served like that by anybody."""
         _check_modalities(ask, offer)
         _check_choices(ask, pool)
         namespace = self.profile.cache_namespace(offer, ask.betas)
@@ -120,17 +136,11 @@ class Admission:
         left = min(offer.max_output, offer.context_window - longest)
         _check_volume(ask, left)
         job = self._job(ask, offer, prompt_tokens, left, blocks, name)
-        if blocks and pool.prefix_cache is not None:
-            bought = ask.keep is not None or served.write_times != FREE
-            kept = _kept(ask, bought, prompt_tokens, pool.prefix_cache)
-            job = replace(job, keep=kept, blocks=blocks if kept else b"", bought=bought)
-        growing = self._meter.growing(ask.account, offer)
-        bounds = Bounds(
-            offer.overflow.room(pool.queue_max, growing), self._settings.queue_bytes_max, pool.queue_wait_max
-        )
-        metered = await self._meter.take(ask.account, offer, served.offers[served.default_tier], job, ask.dialect)
-        requested = ask.speed or ask.service_tier or "auto"
-        return Ticket(job, offer, pool, requested, _fingerprint(offer, pool), bounds, metered, others, growing)
+        if not blocks or pool.prefix_cache is None:
+            return job
+        bought = ask.keep is not None or served.write_times != FREE
+        kept = _kept(ask, bought, prompt_tokens, pool.prefix_cache)
+        return replace(job, keep=kept, blocks=blocks if kept else b"", bought=bought)
 
     def _resolve(self, ask: Ask) -> Offer:
         if ask.dialect == "anthropic":

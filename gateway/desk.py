@@ -99,7 +99,8 @@ class Desk:
                 note.admitted(ticket, direction)
             if (refusal := direction.refusal(ticket)) is not None:
                 raise refusal
-        except ServiceError:
+        except ServiceError as error:
+            error.headers = {**ticket.metered.headers, **error.headers}
             await ticket.metered.settle(None, 0)
             raise
         while True:

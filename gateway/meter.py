@@ -30,6 +30,7 @@ TYPICAL_OUTPUT = 256  # tokens that a request is expected to generate if it does
 RESERVED_OUTPUT = 4096  # tokens of a choice that a budget has to have room for, at most
 TELL_EVERY = 1.0  # s between two looks at what is being generated
 _STANDARD = "standard_"
+_NOTHING = Job(id="", gateway="", pool="", model="", tier="")
 
 
 class Words(Protocol):
@@ -140,14 +141,28 @@ class Meter:
             self.running.add(metered)
         return metered
 
+    async def told(self, account: Account, offer: Offer, default: Offer, dialect: str) -> Mapping[str, str]:
+        """What an answer says of limits to a request of which nothing is counted; nothing while nobody can be asked."""
+        plan = self._plans.get(account.plan, self._default)
+        if not plan.counted and not account.limited:
+            return self._untouched(plan, offer, default, dialect)
+        fast = _fast(offer, default, dialect)
+        draws = _draws(account, plan, offer, default, _NOTHING, fast)
+        counted = {kind: draw for kind, draw in draws.items() if plan.counted or kind.startswith("all_")}
+        try:
+            looked = await self.limits.look(account.id, counted.values())
+        except Unavailable:
+            return {}
+        rooms = _full(draws) | dict(zip(counted, looked, strict=True))
+        return _WORDS[dialect].headers(rooms, time.time(), fast)
+
     def _untouched(self, plan: Plan, offer: Offer, default: Offer, dialect: str) -> Mapping[str, str]:
         """Headers of a plan that is not counted: all that it would give is left."""
         which, now = (plan.name, offer.limits, default.limits, dialect), time.time()
         second, headers = self._full.get(which, (0, {}))
         if second != int(now):
             fast = _fast(offer, default, dialect)
-            nobody = Job(id="", gateway="", pool="", model="", tier="")
-            rooms = _full(_draws(Account(), plan, offer, default, nobody, fast))
+            rooms = _full(_draws(Account(), plan, offer, default, _NOTHING, fast))
             headers = _WORDS[dialect].headers(rooms, now, fast)
             self._full[which] = (int(now), headers)
         return headers

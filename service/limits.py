@@ -13,14 +13,14 @@
     fm:{a:ID}:expiries  ZSET  job -> when its hold expires    fm:{a:ID}:spend     HASH  period -> spent; "reserved"
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 
 from service.connection import Client
-from service.rooms import Held, Room, Way
+from service.rooms import Draw, Held, Room, Way
 
 HOLD_FOR = 7200.0  # s; a request that takes longer is no longer held against anything
 
@@ -50,8 +50,13 @@ class Limits:
         bounds = [-1 if bound is None else bound for bound in (parallel, budget)]
         asked = msgspec.msgpack.encode([job, int(HOLD_FOR * 1000), *bounds, period, ways])
         number, reason, rooms = await self._run(self._hold, account, asked)
-        found = tuple(Room(bucket, capacity, float(level), amount) for bucket, capacity, level, amount in rooms)
-        return Held(number - 1 if number else None, reason, found)
+        return Held(number - 1 if number else None, reason, tuple(_rooms(rooms)))
+
+    async def look(self, account: str, draws: Iterable[Draw]) -> list[Room]:
+        """What is left in these buckets, of which nothing is taken."""
+        way = Way(tuple(Draw(draw.bucket, draw.capacity, -1) for draw in draws))
+        _, _, rooms = await self._run(self._hold, account, msgspec.msgpack.encode(["", 0, -1, -1, "total", [way]]))
+        return _rooms(rooms)
 
     async def used(self, account: str, job: str, amounts: Mapping[str, int]) -> None:
         """By now so much was used of these kinds for a job that goes on."""
@@ -69,3 +74,7 @@ class Limits:
         async with self._redis.answered():
             answer = await script(keys=keys, args=[asked])
         return msgspec.msgpack.decode(answer) if isinstance(answer, bytes) else answer
+
+
+def _rooms(rows: Any) -> list[Room]:
+    return [Room(bucket, capacity, float(level), amount) for bucket, capacity, level, amount in rows]

@@ -1,7 +1,7 @@
 -- KEYS: an account's buckets, holds, expiries, spend. ARGV: msgpack of {job, milliseconds until the hold expires,
 -- requests at once at most, budget, period, ways}; -1: no such limit. A way is {draws, reserve}, a draw {bucket, capacity,
 -- amount}, a bucket's capacity what flows into it in a minute.
--- Takes all that the first way needs for which there is room, or nothing.
+-- Takes all that the first way needs for which there is room, or nothing; for no job (''), nothing.
 -- Returns msgpack of {number of the way, from 1; 0: none, reason, rooms}, a room being {bucket, capacity, level, amount} of
 -- each bucket of that way, and if there is none, of the first way. Levels are those after. A bucket of which -1 is drawn is
 -- only looked at.
@@ -59,7 +59,7 @@ local function answer(number, reason, rooms)
   return cmsgpack.pack({ number, reason, rooms })
 end
 
-if redis.call('HEXISTS', holds, job) == 1 then
+if job == '' or redis.call('HEXISTS', holds, job) == 1 then
   return answer(1, '', rooms_of(ways[1], false))
 end
 if parallel >= 0 and redis.call('HLEN', holds) >= parallel then

@@ -96,6 +96,22 @@ def at_once(service: Service, key: str, number: int) -> tuple[list[int], list[op
     return [200] * (number - len(refusals)) + [429] * len(refusals), refusals
 
 
+def test_a_request_that_cannot_be_served_is_told_what_is_left_and_takes_nothing(
+    service: Service, key: Callable[..., str]
+) -> None:
+    own = key(requests=5, plan="start")
+    with _openai(service, own) as client:
+        for _ in range(3):
+            with pytest.raises(openai.BadRequestError) as wrong:
+                chat(client, max_tokens=10_000_000)
+            assert wrong.value.response.headers.items() >= {"x-ratelimit-remaining-requests": "5"}.items()
+            assert wrong.value.response.headers.keys() >= OPENAI_HEADERS
+    with _anthropic(service, own) as client:
+        with pytest.raises(anthropic.BadRequestError) as faulty:
+            message(client, model="claude-haiku-4-5", inference_geo="us")
+        assert faulty.value.response.headers.keys() >= ANTHROPIC_HEADERS
+
+
 def test_five_requests_a_minute_are_five_over_all_gateways(service: Service, key: Callable[..., str]) -> None:
     own = key(requests=5)
 
