@@ -203,7 +203,7 @@ class Stream(_Attended):
         if exchange.error is not None:
             return body + encoder.failure(exchange.error)
         if events and isinstance(events[-1], Finished):
-            return body + encoder.closing(events[-1].usage)
+            return body + exchange.remark() + encoder.closing(events[-1].usage)
         return body
 
     def _message(self, body: bytes) -> Message:

@@ -23,8 +23,10 @@ from service.messages import Delta, Event, Failed, Failure, Finished, Started, U
 from service.metrics import Outcome, offer_metrics
 from service.queue import Queue
 from service.settings import Settings
+from service.wire import sse
 
 _FAREWELL = 1.0  # s a cancelled job's worker gets to say how much it generated
+_COST = "x-fastmode-cost-nanodollars"
 _NOTICE = 0.25  # s the queue gets to say itself that a job has waited too long
 
 
@@ -205,6 +207,11 @@ class Exchange:
             (name.encode(), text.encode()) for name, text in {**self.ticket.metered.headers, **self._revealed()}.items()
         ]
 
+    def remark(self) -> bytes:
+        """What a stream says at its end beside its events, if that is wanted: what it cost, as a comment."""
+        cost = self._revealed().get(_COST)
+        return b"" if cost is None else sse.comment(f"{_COST}: {cost}")
+
     def _revealed(self) -> dict[str, str]:
         if not self.direction.reveals:
             return {}
@@ -213,7 +220,7 @@ class Exchange:
         if self._started:
             said["x-fastmode-queue-wait-ms"] = f"{self._queued * 1000:.1f}"
         if self.usage is not None:
-            said["x-fastmode-cost-nanodollars"] = str(pricing.cost(self.ticket.offer.price, self.usage))
+            said[_COST] = str(pricing.cost(self.ticket.offer.price, self.usage))
         if self._mistake:
             said["x-fastmode-mistake"] = self._mistake
         return said

@@ -8,3 +8,8 @@ DONE = b"data: [DONE]\n\n"
 def data(payload: bytes) -> bytes:
     """One unnamed event. The payload is JSON on one line."""
     return b"data: " + payload + b"\n\n"
+
+
+def comment(text: str) -> bytes:
+    """What clients skip. The text is one line."""
+    return b": " + text.encode() + b"\n\n"

@@ -161,6 +161,16 @@ def test_the_chunks_of_a_stream_belong_together(client: OpenAI) -> None:
     assert first[0].model == MODEL
 
 
+def test_whoever_wants_to_know_hears_what_it_cost_at_the_end_of_a_stream_as_of_a_whole_answer(url: str) -> None:
+    told = "x-fastmode-cost-nanodollars"
+    body = {"model": MODEL, "messages": HELLO, "max_tokens": 20, "ignore_eos": True}
+    with httpx.Client(base_url=url, headers={"x-fastmode-debug": "1"}, trust_env=False) as http:
+        whole = http.post("/v1/chat/completions", json=body)
+        events = http.post("/v1/chat/completions", json={**body, "stream": True}).text.strip().split("\n\n")
+    assert [event for event in events if event.startswith(": ")] == [f": {told}: {whole.headers[told]}"]
+    assert events[-1] == "data: [DONE]"
+
+
 def test_the_sdk_puts_a_stream_together_again(client: OpenAI) -> None:
     with client.chat.completions.stream(model=MODEL, messages=HELLO, n=2) as events:
         for _ in events:
