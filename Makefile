@@ -10,7 +10,7 @@ LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-an
 # Only what is said on make's own command line: HOST and PORT in an environment usually mean something else.
 said = $(if $(findstring command,$(origin $(1))),$(2) "$($(1))")
 
-.PHONY: up test check lock bench agents conformance money clean
+.PHONY: up test check lock bench tiers agents conformance money clean
 .DELETE_ON_ERROR:
 
 up: .venv/runs
@@ -43,6 +43,10 @@ check: .venv/tests
 
 bench: .venv/tests
 	$(BIN)/python -m loadtests.bench $(ARGS)
+
+# Do tiers, accounts and bands get what they were sold when all want more than there is? Three minutes.
+tiers: .venv/tests
+	$(BIN)/python -m loadtests.bench --only tiers $(ARGS)
 
 # Real agents from npm (700 MB, installed once, outside of the tree) do a scripted task with the service.
 AGENTS_DIR ?= $(HOME)/.cache/fastmode-agents

@@ -6,12 +6,16 @@ hundred. Only loopback and plain HTTP/1.1: what it leaves out is in loadtests/wi
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Self, cast
 
 import orjson
 
 from loadtests.wire import Malformed, Response
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 clock = time.perf_counter  # s; the clock of all times here
 
@@ -117,22 +121,31 @@ class Connection(asyncio.Protocol):
             self._over.set_exception(error)
 
 
-def post(path: str, body: dict[str, object]) -> bytes:
+def post(path: str, body: dict[str, object], headers: Mapping[str, str] = _NONE) -> bytes:
     """A request with a JSON body."""
     payload = orjson.dumps(body)
-    head = f"POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {len(payload)}"
-    return head.encode() + b"\r\n\r\n" + payload
+    own = {"host": "localhost", "content-type": "application/json", "content-length": str(len(payload))}
+    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in {**own, **headers}.items())]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + payload
 
 
 def get(path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()
 
 
-def chat(model: str, tokens: int, *, stream: bool = True, service_tier: str | None = None) -> bytes:
+def chat(
+    model: str,
+    tokens: int,
+    *,
+    stream: bool = True,
+    service_tier: str | None = None,
+    headers: Mapping[str, str] = _NONE,
+    prompt: str = "Tell me something long about engines.",
+) -> bytes:
     """A chat completion of exactly `tokens` tokens."""
     body: dict[str, object] = {
         "model": model,
-        "messages": [{"role": "user", "content": "Tell me something long about engines."}],
+        "messages": [{"role": "user", "content": prompt}],
         "max_tokens": tokens,
         "ignore_eos": True,
     }
@@ -140,7 +153,7 @@ def chat(model: str, tokens: int, *, stream: bool = True, service_tier: str | No
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     if service_tier is not None:
         body["service_tier"] = service_tier
-    return post("/v1/chat/completions", body)
+    return post("/v1/chat/completions", body, headers)
 
 
 def check(timing: Timing, tokens: int, *, stream: bool = True) -> None:

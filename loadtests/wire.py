@@ -10,6 +10,7 @@ What it relies on: compact JSON, one `data:` line per event, lines that end with
 """
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -172,6 +173,7 @@ class Response:
     last: float | None = None
     ended: float | None = None
     body: bytes = b""
+    headers: Mapping[bytes, bytes] = field(default_factory=dict)  # names in lower case
     _head: bytes = b""
     _framing: _Body | None = None
     _events: Events | None = field(default_factory=Events)
@@ -207,6 +209,7 @@ class Response:
             return b""
         status, *lines = head.split(b"\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
+        self.headers = headers
         if not status.startswith(b"HTTP/1.1 ") or not status[9:12].isdigit():
             raise Malformed(f"not the start of a response: {status[:40]!r}")
         self.status = int(status[9:12])

@@ -14,7 +14,7 @@ from fastmode.stack import Stack, StackError, processes
 from loadtests import processes as kernel
 from loadtests.client import Address
 from service import tiers
-from service.tiers import Catalog
+from service.tiers import Catalog, Offer
 
 KNOWN_RATES = Path(__file__).with_name("catalog.toml")  # pools whose streams run at known rates
 
@@ -55,6 +55,11 @@ def service(path: Path | None, pools: Sequence[str] | None = None) -> Iterator[S
             raise StackError("asked to stop while starting")
         commands = {name: kernel.child(guard) for name, guard in stack.pids.items()}
         yield Service(address, catalog, {**commands, "client": os.getpid()})
+
+
+def sold(path: Path | None, model: str, *at: str) -> list[Offer]:
+    """A model's offers at these tiers. Raises CatalogError."""
+    return [tiers.load(path).models[model].offers[tier] for tier in at]
 
 
 @contextmanager
