@@ -331,7 +331,7 @@ def test_the_price_list_has_litellms_keys_in_dollars_per_token() -> None:
     assert sol["cache_read_input_token_cost_ultrafast"] == 6e-7
     assert sol["output_cost_per_token_above_272k_tokens_ultrafast"] == 9e-5
     opus = listed["claude-opus-5-5"]
-    assert (opus["litellm_provider"], opus["provider_specific_entry"]) == ("anthropic", {"fast": 2})
+    assert (opus["litellm_provider"], opus["provider_specific_entry"]) == ("anthropic", {"us": 1.1, "fast": 2})
     assert opus["supports_speed"] is True
     assert listed["claude-sonnet-5"]["supports_speed"] is False
     assert listed["gpt-5.3-codex-spark"]["output_cost_per_token"] == 3e-6
