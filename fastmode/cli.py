@@ -5,16 +5,13 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 import fastmode
+from fastmode import configured, loading
 from service.errors import FastmodeError
-
-if TYPE_CHECKING:
-    from service.settings import Settings
-    from service.tiers import Catalog
 
 app = typer.Typer(
     help="The tiered fast-mode APIs of the big LLM providers, as a service you can run.",
@@ -26,6 +23,7 @@ app = typer.Typer(
 
 keys = typer.Typer(help="Make, list, block and delete keys of a running service.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
+app.add_typer(loading.app, name="load")
 
 CatalogOption = Annotated[
     Path | None, typer.Option("--catalog", help="A catalog of your own.", show_default="the one that ships")
@@ -45,25 +43,6 @@ def main() -> None:
         app()
     except FastmodeError as error:
         sys.exit(_complain(error))
-
-
-def settings_catalog() -> Path | None:
-    """The catalog that the environment names."""
-    return _settings().catalog
-
-
-def _settings() -> "Settings":
-    from service.settings import read
-
-    return read(os.environ)
-
-
-def sold(path: Path | None, profile: str | None) -> "Catalog":
-    """What the catalog, or the one that the environment names, sells under the profile."""
-    from service import profiles, tiers
-
-    configured = _settings()
-    return profiles.load(profile or configured.profile, tiers.load(path or configured.catalog)).catalog
 
 
 def _complain(error: FastmodeError) -> int:
@@ -135,7 +114,7 @@ def check(
     from service.rules import load as load_rules
     from service.tiers import load
 
-    read = load(catalog or settings_catalog())
+    read = load(catalog or configured.settings().catalog)
     if catalog is not None or rules is None:
         offers = sum(len(model.offers) for model in read.models.values())
         print(
@@ -159,7 +138,7 @@ def tiers(
     from service import price_list
     from service.figures import rows
 
-    offered = sold(catalog, profile)
+    offered = configured.sold(catalog, profile)
     if litellm:
         print(json.dumps(price_list.litellm(offered), indent=2))
     elif as_json:
@@ -184,7 +163,7 @@ def explain(
     from fastmode.show.explain import explain as shown
     from service.explain import explain as explained
 
-    answer = explained(sold(catalog, profile), tier, model, context, output)
+    answer = explained(configured.sold(catalog, profile), tier, model, context, output)
     if plot is not None:
         from planning.charts import save
         from planning.charts.tiers import draw
@@ -213,7 +192,7 @@ def accuracy(
 
     if plot is not None:
         check_plot(plot)
-    measurements = read(file, load(catalog or settings_catalog()))
+    measurements = read(file, load(catalog or configured.settings().catalog))
     scores = score(measurements.points)
     if as_json:
         skipped = [dataclasses.asdict(row) for row in measurements.skipped]
@@ -269,7 +248,7 @@ def plan(
     from fastmode.show.plan import run as shown
     from planning import scenario, workload
 
-    read = sold(catalog, profile)
+    read = configured.sold(catalog, profile)
     routes = scenario.routes(read, model, tier or (), tier_mix, slo or ())
     load_ = workload.workload(
         trace or (), rate, input_, output, burst=burst, duration=duration, time_scale=time_scale, copies=copies
@@ -313,7 +292,9 @@ def calibrate(
     key = os.environ.get(api_key_env)
     target = Target(base_url=base_url, model=model, tier=service_tier, key=key.strip() if key else None)
     asked = plan(requests, concurrency, prompt_tokens, output=output_tokens, pause=pause, timeout=timeout)
-    wanted = Wanted(fit=fit, name=name, pool=pool, catalog=catalog or settings_catalog(), samples=samples, out=out)
+    wanted = Wanted(
+        fit=fit, name=name, pool=pool, catalog=catalog or configured.settings().catalog, samples=samples, out=out
+    )
     run(target, asked, wanted)
 
 
@@ -337,7 +318,7 @@ def usage(
     from service import book
 
     words = book.by_words(by)
-    rows = read(_settings(), words, account, since, ledger)
+    rows = read(configured.settings(), words, account, since, ledger)
     if as_json:
         print(json.dumps(rows, indent=2))
     elif as_csv:
@@ -375,7 +356,11 @@ def create(
         "default_tier": default_tier,
     }
     said = {field: value for field, value in given.items() if value is not None}
-    print(ask(_settings(), "POST", "/keys", {"name": name, "weight": weight, **said, **budget_of(budget)})["key"])
+    print(
+        ask(configured.settings(), "POST", "/keys", {"name": name, "weight": weight, **said, **budget_of(budget)})[
+            "key"
+        ]
+    )
 
 
 @keys.command(name="list")
@@ -385,7 +370,7 @@ def list_keys(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] 
     from fastmode.show import console
     from fastmode.show.keys import keys as shown
 
-    told = ask(_settings(), "GET", "/keys")
+    told = ask(configured.settings(), "GET", "/keys")
     if as_json:
         print(json.dumps(told, indent=2))
     else:
@@ -397,7 +382,7 @@ def block(key: Annotated[str, typer.Argument(help="The public id: what stands be
     """Refuse a key from now on; it can be unblocked."""
     from fastmode.administration import ask
 
-    ask(_settings(), "PATCH", f"/keys/{key}", {"blocked": True})
+    ask(configured.settings(), "PATCH", f"/keys/{key}", {"blocked": True})
     print(f"{key} is blocked")
 
 
@@ -406,7 +391,7 @@ def unblock(key: Annotated[str, typer.Argument(help="The public id.")]) -> None:
     """Take a blocked key again."""
     from fastmode.administration import ask
 
-    ask(_settings(), "PATCH", f"/keys/{key}", {"blocked": False})
+    ask(configured.settings(), "PATCH", f"/keys/{key}", {"blocked": False})
     print(f"{key} is active")
 
 
@@ -415,5 +400,5 @@ def delete(key: Annotated[str, typer.Argument(help="The public id.")]) -> None:
     """Forget a key."""
     from fastmode.administration import ask
 
-    ask(_settings(), "DELETE", f"/keys/{key}")
+    ask(configured.settings(), "DELETE", f"/keys/{key}")
     print(f"{key} is deleted")

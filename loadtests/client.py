@@ -1,10 +1,11 @@
 """A client made to measure: one keep-alive connection, one request at a time, times taken when the socket is read.
 
 It costs about a microsecond per token, less than what it measures; a client library that parses every event costs a
-hundred. Only loopback and plain HTTP/1.1: what it leaves out is in loadtests/wire.py.
+hundred. HTTP/1.1 alone: what it leaves out is in loadtests/wire.py.
 """
 
 import asyncio
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ class Wrong(Exception):
 class Address:
     host: str
     port: int
+    tls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +68,29 @@ class Connection(asyncio.Protocol):
         self.sent = 0.0
         self._transport: asyncio.Transport | None = None
         self._over: asyncio.Future[None] | None = None
+        self._lost = False
 
     @classmethod
     async def connect(cls, address: Address) -> Self:
-        _, connection = await asyncio.get_running_loop().create_connection(cls, address.host, address.port)
+        loop = asyncio.get_running_loop()
+        tls = ssl.create_default_context() if address.tls else None
+        _, connection = await loop.create_connection(cls, address.host, address.port, ssl=tls)
         return connection
 
-    async def ask(self, request: bytes) -> Timing:
-        """Send a request and read its answer to the end.
+    @property
+    def open(self) -> bool:
+        """Another request may be sent."""
+        return self._transport is not None and not self._transport.is_closing() and not self._lost
+
+    async def ask(self, request: bytes, into: Response | None = None) -> Timing:
+        """Send a request and read its answer to the end, into `into` if that is given.
 
         Raises ConnectionError when it ends before that, and Malformed.
         """
         assert self._transport is not None
         assert self._over is None, "one request at a time"
         over = self._over = asyncio.get_running_loop().create_future()
-        self.response = Response()
+        self.response = Response() if into is None else into
         self.sent = clock()
         self._transport.write(request)
         try:
@@ -114,6 +124,7 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._lost = True
         self._fail(ConnectionError(f"the connection ended within an answer ({error})"))
 
     def _fail(self, error: Exception) -> None:

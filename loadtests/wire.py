@@ -6,21 +6,24 @@ A read at full speed brings some ten events in three kilobytes, and decoding eac
 gateway spends on writing it. So events are counted, not decoded: a key of compact JSON with its quotes cannot occur
 inside a JSON string, whose quotes are escaped. Only the last few are decoded, when the response has ended.
 
-What it relies on: compact JSON, one `data:` line per event, lines that end with a line feed alone.
+What it relies on: one `data:` line per event, lines that end with a line feed alone, and JSON that has either no spaces
+or one behind each colon.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
 
 _EVENT_END = b"\n\n"
-_PIECE = b'"content":"'
-_NO_PIECE = b'"content":""'
 _COMMENT = b":"
+_COLON = b'":'
 _LAST_BLOCKS = 4  # usage, error and [DONE] are the last two events, and may have come in reads of their own
+
+
+CONTENT = ("content",)  # keys of an event whose texts, if there are any, are pieces of content
 
 
 class Malformed(Exception):
@@ -50,13 +53,20 @@ class Ending:
 
 
 class Events:
-    """Counts pieces of content in server-sent events, however they are cut: `content` only counts complete events."""
+    """Counts pieces of content in server-sent events, however they are cut: `content` only counts complete events.
 
-    __slots__ = ("_last", "_rest", "content")
+    `keys` are those whose texts are content. The events are kept, all of them or the first and the last few.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_beginning", "_kept", "_keys", "_last", "_marks", "_rest", "content")
+
+    def __init__(self, keys: tuple[str, ...] = CONTENT, keep: bool = False) -> None:
         self.content = 0
+        self._keys = keys
+        self._marks: tuple[tuple[bytes, bytes], ...] = ()
         self._rest = b""
+        self._beginning = b""
+        self._kept: list[bytes] | None = [] if keep else None
         self._last: deque[bytes] = deque(maxlen=_LAST_BLOCKS)
 
     def feed(self, data: bytes) -> int:
@@ -71,10 +81,25 @@ class Events:
         block, self._rest = data[:end], data[end:]
         if b"\n:" in block or block.startswith(_COMMENT):
             block = _without_comments(block)
+        if not self._marks:
+            self._beginning, self._marks = block, _marks(self._keys, spaced=block[block.find(_COLON) :][2:3] == b" ")
+        if self._kept is not None:
+            self._kept.append(block)
         self._last.append(block)
-        pieces = block.count(_PIECE) - block.count(_NO_PIECE)
+        pieces = 0
+        for piece, no_piece in self._marks:
+            pieces += block.count(piece) - block.count(no_piece)
         self.content += pieces
         return pieces
+
+    def payloads(self) -> Iterator[bytes]:
+        """What is kept of the events' data, in order."""
+        blocks = [self._beginning, *self._last] if self._kept is None else self._kept
+        if self._kept is None and self._last and self._last[0] is self._beginning:
+            blocks = list(self._last)
+        for line in b"".join(blocks).split(b"\n"):
+            if line.startswith(b"data:"):
+                yield line[5:].strip()
 
     def ending(self) -> Ending:
         """What the last events say. Raises Malformed."""
@@ -88,6 +113,12 @@ class Events:
                 ending.usage = chunk.usage or ending.usage
                 ending.error = str(chunk.error) if chunk.error else ending.error
         return ending
+
+
+def _marks(keys: tuple[str, ...], *, spaced: bool) -> tuple[tuple[bytes, bytes], ...]:
+    """What a piece of content looks like, and what one without text does."""
+    space = b" " if spaced else b""
+    return tuple((b'"%b":%b"' % (key.encode(), space), b'"%b":%b""' % (key.encode(), space)) for key in keys)
 
 
 def _decode(payload: bytes) -> _Chunk:
@@ -174,6 +205,7 @@ class Response:
     ended: float | None = None
     body: bytes = b""
     headers: Mapping[bytes, bytes] = field(default_factory=dict)  # names in lower case
+    steps: list[tuple[float, int]] | None = None  # when content came, and how many pieces; if that is wanted
     _head: bytes = b""
     _framing: _Body | None = None
     _events: Events | None = field(default_factory=Events)
@@ -193,9 +225,21 @@ class Response:
             self.last = now
             self.content += pieces
             self.reads += 1
+            if self.steps is not None:
+                self.steps.append((now, pieces))
         if self._framing.over:
             self.ended = now
         return self._framing.over
+
+    @classmethod
+    def of(cls, keys: tuple[str, ...], *, keep: bool) -> "Response":
+        """One whose content is the texts of these keys; `keep` all of its events."""
+        return cls(_events=Events(keys, keep))
+
+    @property
+    def events(self) -> Events | None:
+        """Of an event stream."""
+        return self._events
 
     def ending(self) -> Ending:
         """How the event stream ended; of another body, nothing. Raises Malformed."""

@@ -74,6 +74,17 @@ class Fleet:
         elif self._worst:
             self._claim(now)
 
+    @property
+    def due(self) -> float:
+        """When something happens next if nobody comes (s); infinity while nobody is here."""
+        if not (self._running or self._waiting):
+            return inf
+        return min(self._next_event(), self._waiting.patient_until if self._waiting else inf)
+
+    def go_on(self, now: float) -> None:
+        """Time passes, and nobody comes meanwhile."""
+        self._pass(now)
+
     def drain(self) -> None:
         """Time passes until nobody is here."""
         while self._running or self._waiting:

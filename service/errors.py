@@ -7,6 +7,7 @@
     ├── PlanError               what is asked for cannot be planned
     ├── RulesError              a file of rules cannot be used; the message names the key and the reasoning
     ├── TraceError              a file of requests cannot be used; the message names the line
+    ├── ScenarioError           a load test cannot be run: its file, its endpoint, what is asked for
     ├── PlotError               a plot cannot be saved as that
     └── ServiceError            something a client is told; carries status, code, param
         ├── InvalidRequest      400  the body is wrong                        (code: invalid_value, ...)
@@ -64,6 +65,10 @@ class RulesError(FastmodeError):
 
 class TraceError(FastmodeError):
     """A file of requests cannot be used."""
+
+
+class ScenarioError(FastmodeError):
+    """A load test that cannot be run, or reported; the message says what to do."""
 
 
 class PlotError(FastmodeError):

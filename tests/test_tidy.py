@@ -107,8 +107,8 @@ DOORS = {
     "httpx": {"fastmode", "loadtests"},
     "openai": {"loadtests"},
     "pytest": {"fastmode.pytest_plugin"},
-    "matplotlib": {"planning.charts"},
-    "numpy": {"planning"},
+    "matplotlib": {"planning.charts", "loadtests.charts", "loadtests.page"},
+    "numpy": {"planning", "loadtests"},
     "zstandard": {"gateway.codings"},
 }
 
