@@ -97,13 +97,16 @@ class Exchanged:
 
 
 class Dialect(Protocol):
-    """`path` of its requests; `keys`: of events, those whose texts are content."""
+    """`path` of its requests; `texts`, `calls`: keys of events whose texts are content, of answers and of calls."""
 
     @property
     def path(self) -> str: ...
 
     @property
-    def keys(self) -> tuple[str, ...]: ...
+    def texts(self) -> tuple[str, ...]: ...
+
+    @property
+    def calls(self) -> tuple[str, ...]: ...
 
     def headers(self, key: str | None) -> dict[str, str]: ...
 
@@ -118,7 +121,8 @@ class Dialect(Protocol):
 
 class OpenAI:
     path = "/chat/completions"
-    keys = ("content", "name", "arguments")
+    texts = ("content",)
+    calls = ("content", "name", "arguments")
 
     def headers(self, key: str | None) -> dict[str, str]:
         return {"authorization": f"Bearer {key or 'none'}"}
@@ -170,7 +174,8 @@ class OpenAI:
 
 class Anthropic:
     path = "/messages"
-    keys = ("text", "name", "partial_json")
+    texts = ("text",)
+    calls = ("text", "name", "partial_json")
 
     def headers(self, key: str | None) -> dict[str, str]:
         return {

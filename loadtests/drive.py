@@ -163,7 +163,8 @@ class Driver:
             if not record.ok:
                 return None, record
             if not isinstance(work, Agent):
-                answered = prompts.text(max(1, record.output), (session.number, number))
+                goes_on = number + 1 < len(session.turns)
+                answered = prompts.text(max(1, record.output), (session.number, number)) if goes_on else ""
                 return Exchanged(said, answered), record
             call = heard.calls[0] if heard.calls else Call("", "", "")
             if call.fault is None:
@@ -178,7 +179,8 @@ class Driver:
         target, heard = self._target, Heard()
         wanted = Wanted(output, target.exact, self._effort)
         body = target.dialect.body(target.model, record.tier, before, said, wanted)
-        response = Response.of(target.dialect.keys, keep=output is None)
+        keys = target.dialect.calls if output is None else target.dialect.texts
+        response = Response.of(keys, keep=output is None)
         response.steps = []
         try:
             connection = await self._connection()

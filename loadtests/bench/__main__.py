@@ -16,7 +16,7 @@ from loadtests.client import Wrong
 from loadtests.wire import Malformed
 from service.errors import FastmodeError
 
-SECTIONS = ("pace", "overhead", "throughput", "encoding", "abort", "idle", "plan", "tiers")
+SECTIONS = ("pace", "overhead", "throughput", "encoding", "abort", "idle", "plan", "tiers", "clients")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
