@@ -10,7 +10,7 @@ LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-an
 # Only what is said on make's own command line: HOST and PORT in an environment usually mean something else.
 said = $(if $(findstring command,$(origin $(1))),$(2) "$($(1))")
 
-.PHONY: up test check lock bench tiers agents conformance money clean
+.PHONY: up test check lock bench tiers agents conformance money acceptance clean
 .DELETE_ON_ERROR:
 
 up: .venv/runs
@@ -72,6 +72,10 @@ conformance: .venv/tests
 # Ten thousand requests of every kind, and every nano-dollar of them accounted for.
 money: .venv/tests
 	MIXED=10000 $(BIN)/python -m pytest -s tests/gateway/test_money.py $(ARGS)
+
+# Other people's load clients, each in an environment of its own, see what ours does and what is planned.
+acceptance: .venv/tests
+	$(BIN)/python -m loadtests.acceptance .venv/acceptance
 
 # Two locks from one resolution: the second is the first and what tests and checks need beside it.
 lock:
