@@ -1,4 +1,4 @@
-"""The service's vocabulary as a directory that Hugging Face's `tokenizers` reads, for clients that count for themselves.
+"""The service's vocabulary as a directory that Hugging Face's `tokenizers` reads, for clients with counts of their own.
 
 o200k_base is a table of byte strings by rank; a tokenizer.json has merges. Each token but the single bytes comes of the
 one pair of lesser tokens that byte-pair encoding, held below its own rank, is left with. The pattern that splits text
@@ -29,10 +29,10 @@ _PATTERN = "|".join(
 )
 
 
-def write(directory: Path) -> None:
-    """tokenizer.json and what it takes to be found. Takes some ten seconds."""
+def write(directory: Path, size: int = _SIZE) -> None:
+    """tokenizer.json and what it takes to be found, with the first `size` tokens; all take some ten seconds."""
     directory.mkdir(parents=True, exist_ok=True)
-    pieces = tokenizer.pieces(range(_SIZE))
+    pieces = tokenizer.pieces(range(size))
     ranks = {piece: rank for rank, piece in enumerate(pieces)}
     shown = _letters()
     names = ["".join(shown[byte] for byte in piece) for piece in pieces]
