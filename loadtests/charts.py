@@ -12,25 +12,29 @@ from loadtests.result import Sweep
 from loadtests.worth import STEPS, Comparison, Pair, Worth
 from planning.charts import FAINT, INK, PALETTE, look, panels
 
+_WIDTH = 5.2  # inches: what can be read on a phone
 _PARTS = 60  # of the time
 
 
 @look
 def latencies(records: Sequence[Record]) -> Figure:
-    """Shares of requests that took no longer, by tier."""
-    figure, axes = panels("AB", 8, 3.2)
-    for number, (tier, of) in enumerate(_by_tier(records)):
-        for name, values, unit in (
-            ("A", [r.ttft for r in of], "TTFT, s"),
-            ("B", [1e3 * r.tpot for r in of if r.tpot > 0], "TPOT, ms"),
-        ):
-            if values:
-                ordered, shares = np.sort(values), np.arange(1, len(values) + 1) / len(values)
+    """Shares of requests that took no longer, by tier; TPOT where there is any."""
+    tiers = _by_tier(records)
+    values = {
+        "TTFT, s": [[r.ttft for r in of] for _, of in tiers],
+        "TPOT, ms": [[1e3 * r.tpot for r in of if r.tpot > 0] for _, of in tiers],
+    }
+    shown = [unit for unit, of in values.items() if any(of)]
+    figure, axes = panels(";".join("AB"[: len(shown)]), _WIDTH, 2.6 * len(shown))
+    for name, unit in zip("AB", shown, strict=False):
+        for number, (tier, _) in enumerate(tiers):
+            ordered = np.sort(values[unit][number])
+            if len(ordered):
+                shares = np.arange(1, len(ordered) + 1) / len(ordered)
                 axes[name].step(ordered, shares, color=PALETTE[number], label=tier)
-            axes[name].set_xlabel(unit)
+        axes[name].set_xlabel(unit)
+        axes[name].set_ylim(0, 1.02)
     axes["A"].set_title("Share of requests that took no longer")
-    axes["A"].set_ylim(0, 1.02)
-    axes["B"].set_ylim(0, 1.02)
     axes["A"].legend()
     return figure
 
@@ -38,7 +42,7 @@ def latencies(records: Sequence[Record]) -> Figure:
 @look
 def over_time(records: Sequence[Record], seconds: float) -> Figure:
     """Output and requests under way, and when each TTFT was seen."""
-    figure, axes = panels("A;B", 8, 5)
+    figure, axes = panels("A;B", _WIDTH, 5)
     end = max((record.ended for record in records if record.ok), default=seconds)
     edges = np.linspace(0, end, _PARTS + 1)
     for number, (tier, of) in enumerate(_by_tier(records)):
@@ -64,7 +68,7 @@ def _rate(record: Record, edges: Any) -> Any:
 @look
 def tasks(comparison: Comparison) -> Figure:
     """Time and money of a successful task."""
-    figure, axes = panels("A", 6, 3.6)
+    figure, axes = panels("A", _WIDTH, 3.2)
     at = axes["A"]
     for number, worth in enumerate(comparison.worths):
         seconds, dollars = worth.success_seconds, worth.success_dollars
@@ -91,7 +95,7 @@ def tasks(comparison: Comparison) -> Figure:
 @look
 def break_even(pairs: Sequence[Pair], worths: Sequence[Worth]) -> Figure:
     """Error rates up to which a faster tier is quicker, or cheaper, by steps of a task; and what was measured."""
-    figure, axes = panels("AB", 8, 3.4)
+    figure, axes = panels("A;B", _WIDTH, 5.6)
     for number, pair in enumerate(pairs):
         for name, curve in (("A", pair.by_time), ("B", pair.by_cost)):
             steps = [n for n, value in curve.items() if isfinite(value)]
@@ -119,7 +123,7 @@ def break_even(pairs: Sequence[Pair], worths: Sequence[Worth]) -> Figure:
 @look
 def sweeps(of: Sequence[Sweep]) -> Figure:
     """Throughput against the speed of each, from level to level."""
-    figure, axes = panels("A", 6, 3.8)
+    figure, axes = panels("A", _WIDTH, 3.6)
     at = axes["A"]
     for number, sweep in enumerate(of):
         able = [point for point in sweep.points if point.tier.ok]

@@ -138,7 +138,7 @@ class Driver:
                 await asyncio.sleep(max(0.0, due - self._now))
                 if self._now >= self._scenario.seconds:
                     return False
-            said = prompts.text(turn.fresh, (self._nonce, self._scenario.seed, session.number, number))
+            said = self._said(session, number)
             exchanged, record = await self._turn(session, number, turn, before, said, due)
             if exchanged is None:
                 self.run.whole.add(session.number)
@@ -147,6 +147,11 @@ class Driver:
             due = record.ended
         self.run.whole.add(session.number)
         return False
+
+    def _said(self, session: Session, number: int) -> str:
+        own = (self._scenario.seed, session.number, number)
+        parts = session.turns[number].parts()
+        return "".join(prompts.text(size, (self._nonce, own if name is None else name)) for size, name in parts)
 
     async def _turn(
         self, session: Session, number: int, turn: Turn, before: list[Exchanged], said: str, due: float

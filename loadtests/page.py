@@ -18,7 +18,7 @@ _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #22262b; margin: 0 auto; max-width: 72rem; padding: 1rem; }
 h1 { font-size: 1.4rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin-top: 2rem; } p { margin: .4rem 0; }
 pre { font: 12px/1.35 ui-monospace, Menlo, Consolas, monospace; overflow-x: auto; }
-figure { margin: 1rem 0; break-inside: avoid; } svg { width: 100%; height: auto; max-width: 52rem; }
+figure { margin: 1rem 0; break-inside: avoid; } svg { width: 100%; height: auto; max-width: 42rem; }
 .verdict { border-left: 4px solid #2a6fbb; padding: .2rem .8rem; font-size: 1.05rem; }
 .warning { border-left: 4px solid #d9632b; padding: .2rem .8rem; }
 @media print { body { max-width: none; padding: 0; } pre { font-size: 7px; white-space: pre-wrap; } }

@@ -12,7 +12,7 @@ from math import inf
 
 from loadtests.records import Record
 from loadtests.scenario import Closed, Scenario
-from loadtests.work import Session, clients, sessions
+from loadtests.work import Session, Turn, clients, sessions
 from planning.fleet import Fleet
 from planning.tally import Row, Tally
 from service.errors import ScenarioError
@@ -159,15 +159,24 @@ class _Twin:
             then(record.last)
 
         tally = Tally(offer, rows=_Then(complete))
-        self._fleets[offer.pool].arrive(record.due, record.prompt, record.output, self._blocks(offer, record), 0, tally)
+        self._fleets[offer.pool].arrive(
+            record.due, record.prompt, record.output, self._blocks(offer, record, turn), 0, tally
+        )
         if tally.refused or tally.full:
             record.outcome = "refused"
             return False
         return True
 
-    def _blocks(self, offer: Offer, record: Record) -> tuple[int, ...]:
-        """A session's prompts begin alike, and like no other's."""
+    def _blocks(self, offer: Offer, record: Record, turn: Turn) -> tuple[int, ...]:
+        """A session's prompts begin alike, and like no other's but those that name the same blocks."""
         cache = self._caches[offer.pool]
         if cache is None:
             return ()
-        return tuple(hash((record.session, number)) for number in range(record.prompt // cache.block))
+        ends = [((number + 1) * cache.block, number) for number in range(record.prompt // cache.block)]
+        names = turn.blocks
+        if not names:
+            return tuple(hash((record.session, number)) for _, number in ends)
+        return tuple(
+            hash((names[: -(-end // turn.block)], number, end > len(names) * turn.block and record.session))
+            for end, number in ends
+        )

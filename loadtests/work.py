@@ -20,11 +20,27 @@ _TURNS_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """`fresh` tokens after all before it, for an answer of `output`; `pause` seconds after the answer before it."""
+    """`fresh` tokens after all before it, for an answer of `output`; `pause` seconds after the answer before it.
+
+    `blocks` name what the fresh tokens begin with, each of `block` tokens: equal names are equal texts.
+    """
 
     fresh: int
     output: int
     pause: float = 0.0
+    blocks: tuple[int, ...] = ()
+    block: int = 0
+
+    def parts(self) -> Iterator[tuple[int, int | None]]:
+        """Its fresh tokens as (tokens, name of the block); None: a text of its own."""
+        left = self.fresh
+        for name in self.blocks:
+            size = min(self.block, left)
+            if size:
+                yield size, name
+            left -= size
+        if left:
+            yield left, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +118,8 @@ def _traced(scenario: Scenario) -> Iterator[Session]:
     weights = np.array(list(scenario.mix.values()))
     for number, arrival in enumerate(trace.arrivals):
         tier = tiers[int(draws.choice(len(tiers), p=weights / weights.sum()))]
-        yield Session(number, tier, (Turn(arrival.prompt, arrival.output),), arrival.time * load.time_scale)
+        turn = Turn(arrival.prompt, arrival.output, 0.0, arrival.blocks, trace.block)
+        yield Session(number, tier, (turn,), arrival.time * load.time_scale)
 
 
 def asked_most(scenario: Scenario) -> int | None:

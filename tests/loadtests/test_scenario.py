@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from loadtests import prompts
 from loadtests.scenario import SHIPPED, Agent, Closed, Open, Scenario, Talk, load, shares
-from loadtests.work import clients, sessions
+from loadtests.work import Turn, clients, sessions
 from planning.workload import lengths
 from service import tokenizer
 from service.errors import ScenarioError
@@ -86,6 +86,12 @@ def test_the_requests_of_a_trace_come_when_and_as_they_did(tmp_path: Path) -> No
         (0.0, 374, 44),
         (1.0, 396, 109),
     ]
+
+
+def test_prompts_of_a_trace_that_names_blocks_begin_alike_where_those_do() -> None:
+    one, other = Turn(1300, 5, 0.0, (7, 8, 9), 512), Turn(1100, 5, 0.0, (7, 8), 512)
+    assert list(one.parts()) == [(512, 7), (512, 8), (276, 9)]
+    assert list(other.parts()) == [(512, 7), (512, 8), (76, None)]
 
 
 @pytest.mark.parametrize("text", ["fast=0.5", "fast=a", "fast=1,standard=0.5", "=1,"])
