@@ -17,13 +17,13 @@ up: .venv/runs
 	@exec $(BIN)/fastmode up --follow-parent \
 		$(call said,HOST,--host) $(call said,PORT,--port) $(call said,CATALOG,--catalog) $(call said,PROFILE,--profile) $(call said,GATEWAYS,--gateways)
 
-# Tests that only compute share the cores, and so do those that only ask; those that watch clocks, or processes as they
-# come and go, have the machine for themselves.
+# Tests that only compute share the cores, and so do those that only ask; those that watch clocks, or processes of a
+# service as they come and go, have the machine for themselves.
 COMPUTING := tests/conformance/test_grammar.py tests/simulation tests/planning tests/service tests/test_tidy.py \
 	$(addprefix tests/loadtests/,test_wire.py test_vocabulary.py test_scenario.py test_summary.py test_worth.py test_result.py) \
 	$(addprefix tests/workers/,test_content.py test_content_answers.py test_content_calls.py test_content_mistakes.py \
 	test_content_phrases.py test_content_schemas.py test_content_stops.py test_intake.py test_pacing.py test_recorded.py test_replicas.py)
-WATCHING := tests/agents tests/loadtests/test_calibrate.py tests/loadtests/test_processes.py $(addprefix tests/fastmode/,test_guard.py test_stack.py test_up.py) \
+WATCHING := tests/agents tests/loadtests/test_calibrate.py tests/loadtests/test_processes.py \
 	$(addprefix tests/gateway/,test_bands.py test_contract_rates.py test_drain.py test_failures.py test_leaving.py test_messages_waiting.py \
 	test_relay.py test_stalling.py test_waiting.py) \
 	$(addprefix tests/workers/,test_emulated.py test_failover.py test_real_time.py test_runner.py test_runner_slots.py)
