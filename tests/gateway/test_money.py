@@ -63,6 +63,7 @@ class Clients:
             base_url=service.base_url, api_key=key, max_retries=0, http_client=AnthropicHttp(trust_env=False)
         )
         self.cost = 0
+        self.downgraded = 0
         self.outcomes: Counter[str] = Counter()
 
     async def ask(self) -> None:
@@ -91,7 +92,10 @@ class Clients:
             written=details.cache_write_tokens or 0,
             completion=used.completion_tokens,
         )
-        self.cost += pricing.cost(CATALOG.models[model].offers[OPENAI_TIERS[word]].price, usage)
+        offers = CATALOG.models[model].offers.values()  # who grows fast may be served as default, and says so
+        served = next(offer for offer in offers if offer.reported_as == answer.service_tier)
+        self.downgraded += served.tier != OPENAI_TIERS[word]
+        self.cost += pricing.cost(served.price, usage)
 
     async def _message(self) -> None:
         speed = self._dice.choice([{}, {"speed": "fast"}])
@@ -159,7 +163,8 @@ async def test_ledger_metrics_and_budgets_agree_to_the_nano_dollar(service: Serv
     redis = connect(service.stack.redis_url, timeout=5)
     await until(lambda: _settled(service, redis), "nothing is in flight, and all is in the ledger", SETTLED)
     rows = _rows(book)
-    print(sum((clients.outcomes for clients in everybody), Counter()), len(rows), "entries")
+    outcomes = sum((clients.outcomes for clients in everybody), Counter())
+    print(outcomes, sum(clients.downgraded for clients in everybody), "downgraded,", len(rows), "entries")
 
     recomputed = sum(_recomputed(row) for row in rows)
     assert sum(row["cost"] for row in rows) == recomputed
