@@ -148,6 +148,16 @@ def report(
     _gate([line for each in results for line in gate.broken(each, bounds)])
 
 
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of what a run is written as."""
+    import json
+
+    from loadtests.result import schema as described
+
+    print(json.dumps(described(), indent=2))
+
+
 def _scenario(name: str, model: str | None) -> "Scenario":
     from loadtests.scenario import load
 

@@ -16,6 +16,7 @@ from service.messages import Usage
 from service.wire import openai_chat, openai_embeddings
 from service.wire.gathered import Answer
 from service.wire.openai_chat_answer import Chunks, Head, Manner, completion
+from service.wire.openai_continuous import ContinuousChunks
 
 
 class ChatSpeech(OpenAISpeech):
@@ -42,7 +43,8 @@ def routes(desk: Desk) -> APIRouter:
         speech = ChatSpeech(head, manner, arrived)
         if not call.stream:
             return Whole(desk.settings, exchange, speech)
-        return Stream(desk.settings, exchange, speech, Chunks(head, exchange.ticket.job.choices, manner))
+        encoder = ContinuousChunks if call.usage_in_every_chunk else Chunks
+        return Stream(desk.settings, exchange, speech, encoder(head, exchange.ticket.job.choices, manner))
 
     return router
 

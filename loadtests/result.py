@@ -120,6 +120,11 @@ def read(path: Path) -> Result:
     return result
 
 
+def schema() -> dict[str, Any]:
+    """Of the document, as JSON Schema."""
+    return msgspec.json.schema(Result)
+
+
 def _plain(value: Any) -> Any:
     """Without what is not known."""
     if is_dataclass(value):

@@ -267,9 +267,9 @@ def _pairs(pairs: Sequence[Pair]) -> Table:
         shown.add_row(
             pair.tier,
             pair.over,
-            _number(pair.faster),
-            _number(pair.dearer),
-            _number(pair.hour),
+            _range(pair.faster),
+            _range(pair.dearer),
+            _range(pair.hour),
             _share(pair.break_even_time),
             _share(pair.break_even_cost),
         )
@@ -285,6 +285,14 @@ def _spread(of: Estimate, times: float = 1.0) -> str:
         return "–"
     half = (of.high - of.low) / 2 * times
     return f"{_number(of.value * times)} ±{half:.2g}" if isfinite(half) else _number(of.value * times)
+
+
+def _range(of: Estimate) -> str:
+    """Where an interval is far from even."""
+    if not of.known:
+        return "–"
+    low, high = (_number(each) if isfinite(each) else "∞" for each in (of.low, of.high))
+    return f"{_number(of.value)} ({low} to {high})"
 
 
 def _share(value: float) -> str:

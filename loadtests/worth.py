@@ -15,13 +15,13 @@ For N steps of T seconds each, of which a share e goes wrong unseen, and V secon
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, nan
+from math import inf, isfinite, isnan, nan
 from typing import Any
 
 import numpy as np
 
 from loadtests.records import Record
-from loadtests.summary import UNKNOWN, Estimate, estimate
+from loadtests.summary import DRAWS, UNKNOWN, Estimate, estimate
 
 STEPS = (1, 2, 3, 5, 8, 12, 20, 30, 50)  # of the curves
 _ASSUMPTIONS = (
@@ -31,6 +31,7 @@ _ASSUMPTIONS = (
 )
 
 Task = list[Record]  # the requests of one session
+Drawn = tuple[Any, Any]  # seconds and dollars of a success, in draws of the tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +61,9 @@ class Pair:
 
     tier: str
     over: str
-    faster: float = nan  # times, by success
-    dearer: float = nan  # times, by success
-    hour: float = nan
+    faster: Estimate = UNKNOWN  # times, by success
+    dearer: Estimate = UNKNOWN  # times, by success
+    hour: Estimate = UNKNOWN
     break_even_time: float = nan
     break_even_cost: float = nan
     by_time: Mapping[int, float]
@@ -80,15 +81,18 @@ class Comparison:
 def compare(of: Mapping[str, Sequence[Task]], tool: float, check: float) -> Comparison:
     """Tasks by tier; `tool`: seconds of a step in which its tool runs; `check`: seconds to check a task at its end."""
     worths = [worth(tier, tasks, tool, check) for tier, tasks in of.items()]
-    pairs = [pair(tier, over, check) for number, over in enumerate(worths) for tier in worths[number + 1 :]]
+    drawn = [_drawn(tasks, check, number) for number, tasks in enumerate(of.values())]
+    pairs = [
+        pair(worths[tier], worths[over], check, drawn[tier], drawn[over])
+        for over in range(len(worths))
+        for tier in range(over + 1, len(worths))
+    ]
     return Comparison(worths=worths, pairs=pairs, verdict=verdict(worths, pairs), assumptions=_assumed(check))
 
 
 def worth(tier: str, tasks: Sequence[Task], tool: float, check: float) -> Worth:
     records = [record for task in tasks for record in task]
-    good = np.array([_succeeded(task) for task in tasks], dtype=float)
-    seconds = np.array([max(r.ended for r in task) - min(r.due for r in task) for task in tasks])
-    dollars = np.array([sum((r.cost or 0) for r in task) / 1e9 for task in tasks])
+    seconds, dollars, good = _tries(tasks)
     steps = np.array([max(r.turn for r in task) + 1 for task in tasks], dtype=float)
     priced = any(record.cost is not None for record in records)
     answered = [record for record in records if record.ok and not record.seen]
@@ -109,18 +113,19 @@ def worth(tier: str, tasks: Sequence[Task], tool: float, check: float) -> Worth:
     )
 
 
-def pair(tier: Worth, over: Worth, check: float) -> Pair:
-    """`tier` is the faster one, or meant to be."""
-    saved = over.success_seconds.value - tier.success_seconds.value
-    more = tier.success_dollars.value - over.success_dollars.value
+def pair(tier: Worth, over: Worth, check: float, own: Drawn, other: Drawn) -> Pair:
+    """`tier` is the faster one, or meant to be. `own`, `other`: what a success took in draws of their tasks."""
+    t, c, t2, c2 = (
+        each.value for each in (tier.success_seconds, tier.success_dollars, over.success_seconds, over.success_dollars)
+    )
     by_time = {n: break_even(n, tier.step_seconds, over.step_seconds, over.unseen, check) for n in STEPS}
     by_cost = {n: break_even(n, tier.step_dollars, over.step_dollars, over.unseen) for n in STEPS}
     return Pair(
         tier=tier.tier,
         over=over.tier,
-        faster=over.success_seconds.value / tier.success_seconds.value if tier.successes else nan,
-        dearer=_ratio(tier.success_dollars.value, over.success_dollars.value),
-        hour=3600 * more / saved if saved > 0 and more > 0 else nan,
+        faster=_interval(_ratio(t2, t), _ratio(other[0], own[0])),
+        dearer=_interval(_ratio(c, c2), _ratio(own[1], other[1])),
+        hour=_interval(_hour(t, c, t2, c2), _hour(*own, *other)),
         break_even_time=break_even(over.steps, tier.step_seconds, over.step_seconds, over.unseen, check),
         break_even_cost=break_even(over.steps, tier.step_dollars, over.step_dollars, over.unseen),
         by_time=by_time,
@@ -146,9 +151,8 @@ def verdict(worths: Sequence[Worth], pairs: Sequence[Pair]) -> str:
     first = f"A successful task is quickest at {quick.tier} ({quick.success_seconds.value:.1f} s)"
     if cheap.success_dollars.known:
         first += f" and cheapest at {cheap.tier} (${cheap.success_dollars.value:.4f})"
-    hours = [
-        f"{each.tier} pays over {each.over} from ${each.hour:.2f} an hour of waiting" for each in pairs if each.hour > 0
-    ]
+    waiting = "an hour of waiting"
+    hours = [f"{p.tier} pays over {p.over} from ${p.hour.value:.2f} {waiting}" for p in pairs if p.hour.value > 0]
     both = [f"{tier} is both quicker and cheaper than {' and '.join(over)}" for tier, over in _better(pairs).items()]
     risky = [each for each in worths if each.unseen > 0]
     second = "; ".join([*hours, *both]) or "no tier is worth more than the one it is dearer than"
@@ -174,7 +178,7 @@ def _better(pairs: Sequence[Pair]) -> dict[str, list[str]]:
     """Which tiers are both quicker and cheaper than which others."""
     found: dict[str, list[str]] = {}
     for each in pairs:
-        if each.faster > 1 and each.dearer <= 1:
+        if each.faster.value > 1 and each.dearer.value <= 1:
             found.setdefault(each.tier, []).append(each.over)
     return found
 
@@ -200,5 +204,37 @@ def _per_success(values: Any, axis: int) -> Any:
         return sums[..., 0] / sums[..., 1]
 
 
-def _ratio(one: float, other: float) -> float:
-    return one / other if other else nan
+def _tries(tasks: Sequence[Task]) -> tuple[Any, Any, Any]:
+    """Seconds, dollars, and whether it succeeded, of each."""
+    seconds = np.array([max(r.ended for r in task) - min(r.due for r in task) for task in tasks])
+    dollars = np.array([sum((r.cost or 0) for r in task) / 1e9 for task in tasks])
+    return seconds, dollars, np.array([_succeeded(task) for task in tasks], dtype=float)
+
+
+def _drawn(tasks: Sequence[Task], check: float, seed: int) -> Drawn:
+    """What a success takes and costs, in as many draws of the tasks as for any interval."""
+    if not tasks:
+        return np.full(DRAWS, nan), np.full(DRAWS, nan)
+    seconds, dollars, good = _tries(tasks)
+    places = np.random.default_rng((seed, len(tasks))).integers(0, len(tasks), (DRAWS, len(tasks)))
+    return tuple(_per_success(np.stack([of[places], good[places]], axis=2), 1) for of in (seconds + check, dollars))
+
+
+def _interval(value: Any, draws: Any) -> Estimate:
+    """Of a figure of two tiers; a draw in which there is no such figure counts as beyond any."""
+    if not isfinite(value):
+        return UNKNOWN
+    low, high = np.percentile(np.nan_to_num(draws, nan=inf, posinf=inf), (2.5, 97.5), method="nearest").tolist()
+    return Estimate(float(value), low, high)
+
+
+def _hour(t: Any, c: Any, t2: Any, c2: Any) -> Any:
+    """Dollars of an hour for which the dearer and faster one pays; NaN where it is not both."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        price = 3600 * np.subtract(c, c2) / np.subtract(t2, t)
+        return np.where(np.greater(t2, t) & np.greater(c, c2), price, nan)
+
+
+def _ratio(one: Any, other: Any) -> Any:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.divide(one, other)

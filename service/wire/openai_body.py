@@ -37,6 +37,7 @@ class Fields(BaseModel):
 
 class StreamOptions(Fields):
     include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None  # of vLLM
     include_obfuscation: bool | None = None
 
 

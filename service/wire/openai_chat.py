@@ -125,6 +125,10 @@ class ChatRequest(Fields):
         return bool(self.stream_options and self.stream_options.include_usage)
 
     @property
+    def usage_in_every_chunk(self) -> bool:
+        return self.include_usage and bool(self.stream_options and self.stream_options.continuous_usage_stats)
+
+    @property
     def include_obfuscation(self) -> bool:
         return self.stream_options is None or self.stream_options.include_obfuscation is not False
 

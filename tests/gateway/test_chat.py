@@ -151,6 +151,23 @@ def test_usage_comes_once_and_only_to_who_asks(client: OpenAI, options: dict[str
     assert [bool(chunk.choices) for chunk in chunks] == [True] * (len(chunks) - expected) + [False] * expected
 
 
+@pytest.mark.parametrize("fields", [{}, {"n": 2}, {"stop": "zebra"}, {"reasoning_effort": "low"}])
+def test_usage_in_every_chunk_grows_with_the_tokens_to_what_it_is_in_the_end(
+    client: OpenAI, fields: dict[str, Any]
+) -> None:
+    """As vLLM has it, for clients that count tokens by it."""
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    chunks = stream(client, max_tokens=40, ignore_eos=True, stream_options=options, **fields)
+    told = [chunk.usage for chunk in chunks]
+    assert all(told)
+    tokens = [usage.completion_tokens for usage in told if usage]
+    assert tokens == sorted(tokens)
+    assert tokens[-1] == tokens[-2] == 40 * fields.get("n", 1)
+    assert {usage.prompt_tokens for usage in told if usage} == {told[-1].prompt_tokens}  # type: ignore[union-attr]
+    alone = {"include_usage": False, "continuous_usage_stats": True}
+    assert not any(chunk.usage for chunk in stream(client, max_tokens=5, stream_options=alone))
+
+
 def test_the_chunks_of_a_stream_belong_together(client: OpenAI) -> None:
     first, second = (stream(client, max_tokens=5) for _ in range(2))
     assert len({(chunk.id, chunk.created, chunk.model, chunk.system_fingerprint) for chunk in first}) == 1

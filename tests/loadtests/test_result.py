@@ -1,12 +1,14 @@
 """Results are written and read alike, and bounds on them are kept or named."""
 
+import json
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 from test_summary import record
 
 from loadtests.gate import broken, parse
-from loadtests.result import Result, differences, read, write
+from loadtests.result import Result, differences, read, schema, write
 from loadtests.scenario import Objective
 from loadtests.summary import Lateness, summary
 from service.errors import ScenarioError
@@ -39,6 +41,14 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert (again.scenario, again.client, again.tiers[0].errors) == ("plain", Lateness(0.001, 0.002), {"queue_full": 1})
     write(tmp_path / "again.json", again)
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def test_what_is_written_is_as_its_schema_says(tmp_path: Path) -> None:
+    write(tmp_path / "run.json", RESULT)
+    validator = jsonschema_rs.validator_for(schema())
+    document = json.loads((tmp_path / "run.json").read_text())
+    validator.validate(document)
+    assert not validator.is_valid({**document, "seconds": "ten"})
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"schema": "other/2"}', "[1]"])

@@ -25,7 +25,7 @@ def test_fast_pays_over_standard_from_the_known_price_of_waiting(times: float, l
     slow = [task(1.5 + 500 / 65, 500 * 25e-6)]
     quick = [task(1.5 + 500 / 170, 500 * 25e-6 * times)]
     (pair,) = compare({"standard": slow, "fast": quick}, 0.0, 0.0).pairs
-    assert least <= pair.hour <= most
+    assert least <= pair.hour.value <= most
 
 
 def task(seconds: float, dollars: float, *mistakes: str, seen: bool = False) -> Task:
