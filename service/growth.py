@@ -6,6 +6,7 @@ A gateway counts for itself, and tells and learns once a second: a rule about mi
 no request waits for it. Whether growth is too fast is what service.overflow says.
 """
 
+import asyncio
 import time
 from collections.abc import Mapping
 from importlib.resources import files
@@ -18,6 +19,7 @@ from service.overflow import PART, WITHIN_MAX, Ramp
 
 ACCOUNTS_MAX = 10_000  # that are known here at a time; whoever used least recently is forgotten
 _KEPT = WITHIN_MAX + 60  # s
+_AT_ONCE = 32  # accounts
 
 
 class Growth:
@@ -44,15 +46,19 @@ class Growth:
 
     async def tell(self) -> None:
         """Exchange with other gateways what was used. Raises Unavailable: what was not told is told next time."""
-        for account, used in list(self._known.items()):
-            if used.untold:
-                telling, used.untold = used.untold, {}
-                try:
-                    used.learn(await self._exchange(account, telling))
-                except BaseException:
-                    for tier, tokens in telling.items():
-                        used.untold[tier] = used.untold.get(tier, 0) + tokens
-                    raise
+        telling = [account for account, used in self._known.items() if used.untold]
+        for begin in range(0, len(telling), _AT_ONCE):
+            await asyncio.gather(*(self._tell_of(account) for account in telling[begin : begin + _AT_ONCE]))
+
+    async def _tell_of(self, account: str) -> None:
+        used = self._known.get(account, _Used())
+        telling, used.untold = used.untold, {}
+        try:
+            used.learn(await self._exchange(account, telling))
+        except BaseException:
+            for tier, tokens in telling.items():
+                used.untold[tier] = used.untold.get(tier, 0) + tokens
+            raise
 
     async def _exchange(self, account: str, telling: Mapping[str, int]) -> Any:
         asked = msgspec.msgpack.encode([PART, _KEPT, list(telling.items())])
