@@ -6,8 +6,7 @@ A read at full speed brings some ten events in three kilobytes, and decoding eac
 gateway spends on writing it. So events are counted, not decoded: a key of compact JSON with its quotes cannot occur
 inside a JSON string, whose quotes are escaped. Only the last few are decoded, when the response has ended.
 
-What it relies on: one `data:` line per event, lines that end with a line feed alone, and JSON that has either no spaces
-or one behind each colon.
+What it relies on: one `data:` line per event, and JSON that has either no spaces or one behind each colon.
 """
 
 from collections import deque
@@ -73,6 +72,8 @@ class Events:
         """Take in what came; returns how many more pieces of content are complete."""
         if self._rest:
             data = self._rest + data
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n")
         end = data.rfind(_EVENT_END)
         if end < 0:
             self._rest = data
