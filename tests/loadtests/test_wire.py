@@ -27,7 +27,7 @@ CHOICES = st.builds(choice, st.integers(0, 3), st.builds(lambda text: {"content"
 ROLES = st.builds(choice, st.integers(0, 3), st.just({"role": "assistant", "content": "", "refusal": None}))
 FINISHES = st.builds(choice, st.integers(0, 3), st.just({}), st.sampled_from(["stop", "length"]))
 CHUNKS = st.lists(CHOICES | ROLES | FINISHES, max_size=3).map(lambda choices: {"id": "x", "choices": choices})
-LINES = st.characters(exclude_characters="\r\n", exclude_categories=("Cs",))
+LINES = st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])
 COMMENTS = st.text(alphabet=LINES, max_size=8) | st.just('"content":"x"')
 EVENTS = CHUNKS.map(event) | COMMENTS.map(lambda text: f":{text}\n\n".encode())
 
