@@ -42,7 +42,7 @@ PLAIN = Scenario(
     about="what tests need",
     model="swift",
     dialect="openai",
-    seconds=1.5,
+    seconds=0.8,
     seed=3,
     load=Closed(levels=(4,)),
     work=TALK,

@@ -101,8 +101,9 @@ def test_no_mix_of_tiers_is_refused(text: str) -> None:
 
 
 def test_sessions_of_a_rate_come_at_that_rate_and_with_that_spread() -> None:
+    plain = replace(PLAIN, work=replace(TALK, turns=lengths("1")))
     for gaps, cv, spread in (("poisson", 1.0, 1.0), ("constant", 1.0, 0.0), ("gamma", 3.0, 3.0)):
-        starts = [s.start for s in sessions(replace(PLAIN, load=Open(rate=5.0, to=5.0, gaps=gaps, cv=cv)))]  # type: ignore[arg-type]
+        starts = [s.start for s in sessions(replace(plain, load=Open(rate=5.0, to=5.0, gaps=gaps, cv=cv)))]  # type: ignore[arg-type]
         assert None not in starts
         between = [b - a for a, b in pairwise(starts)]  # type: ignore[operator]
         assert len(starts) == pytest.approx(5000, rel=0.02 + 0.05 * spread)

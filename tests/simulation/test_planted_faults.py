@@ -20,6 +20,7 @@ from workers.engine.speculation import Bursts
 from workers.engine.stretch import Stretch
 
 SEEDS = 500
+SOONER = (13, 22, 61, 66, 68)  # in which rules meet that rarely do: tried first, so that nobody waits for them
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -656,5 +657,5 @@ def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch)
 
 
 def compare_all() -> None:
-    for seed in range(SEEDS):
+    for seed in dict.fromkeys((*SOONER, *range(SEEDS))):
         Pair(workload(seed)).run()
